@@ -12,6 +12,7 @@ import array
 import copy
 import itertools
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -41,6 +42,8 @@ def describe(value, depth=5):
         return f"{type(value).__name__} {value.tolist()}"
     if isinstance(value, int) and not -10**40 < value < 10**40:
         return f"int {hash(value)} {value.bit_length()}"
+    if hasattr(value, "__next__"):
+        return type(value).__name__  # with the address of what it loops over
     if type(value).__module__ == "builtins" and not isinstance(value, types.BuiltinFunctionType | types.FunctionType | types.ModuleType):
         return f"{type(value).__name__} {value!r}"
     return type(value).__name__
@@ -75,6 +78,11 @@ def described(result, arguments):
     # A number that was read from a container is another object, which docs/jit.md says; there it may have been that of an argument.
     may_be_read = isinstance(result, int | float) and any(isinstance(argument, list) for argument in arguments)
     return f"{describe(result)} {[index for index, argument in enumerate(arguments) if result is argument and not may_be_read]}"
+
+
+def is_same(program, was, wanted):
+    """Whether an outcome is the interpreter's. Of a shift by 0 that has an operand back, which docs/jit.md says of operators."""
+    return was == wanted or (">>" in program.text and was == re.sub(r"^(int \S+ \d+) \[\d(, \d)*\]", r"\1 []", wanted))
 
 
 class Program:
@@ -170,7 +178,7 @@ def compiled(options, expected):
                 differences.append((seed, turn, name, wanted, observed))
             for arguments, was, wanted in zip(program.calls, found, outcomes):
                 totals["calls"] += 1
-                if was != wanted:
+                if not is_same(program, was, wanted):
                     differences.append((seed, turn, arguments, wanted, was))
         totals["programs"] += 1
         totals["around"][name] = totals["around"].get(name, 0) + 1

@@ -233,6 +233,9 @@ class Generator:
             self.statement(depth, loop)
 
     def assign(self, pad):
+        if self.rng.random() < 0.06:
+            self.lines.append(f"{pad}{self.rng.choice('xyz')} = {self.over_generator()}")
+            return
         if self.has_pair and self.function_name == "main" and self.rng.random() < 0.15:
             self.lines.append(f"{pad}x, (y, z) = pair({self.expression(1)}, {self.expression(1)})")
             return
@@ -284,6 +287,14 @@ class Generator:
         if kind < 0.93:
             return f"{self.rng.choice(self.known)} is {self.rng.choice(['None', 'not None'])}"
         return self.rng.choice(self.known)
+
+    def over_generator(self):
+        """A builtin of a generator expression."""
+        reduction = self.rng.choice(["sum", "sum", "any", "all", "min", "max"])
+        item = self.rng.choice(["g", f"g * {self.rng.choice(self.known)}", f"g == {self.rng.choice(self.known)}", self.expression(1)])
+        source = self.rng.choice(["range(5)", "range(3, -3, -1)", f"({self.expression(0)}, {self.expression(0)})", "(1, 2, 0.5)"])
+        condition = self.rng.choice(["", "", f" if g != {self.rng.choice(self.known)}", " for w in range(g)" if source[0] == "r" else ""])
+        return f"{reduction}({item} for g in {source}{condition})"
 
     def members(self):
         """What a number may be in."""

@@ -274,7 +274,17 @@ class ListGenerator(Generator):
         self.lines.append(pad + self.rng.choice([
             f"if {name}: {number} = {self.rng.choice(['sum', 'max', 'min', 'len', 'any', 'all'])}({name})", f"if {value} in {name}: {number} = 1",
             f"if {value} not in {name}: {number} = 2", f"if len({name}) < 20: {name}[{first}:2] = [{value}, {value}]", f"{name}[{first}:] = {name}[:3]",
+            f"{number} = {self.over_generator_of(name)}", f"{number} = {self.over_generator_of(name)}",
             f"if len({name}) > 2: del {name}[{first or 0}]", f"if {name}: {number} = sorted({name})[0]", f"{name}[1:{first}] = ({value}, 1)"]))
+
+    def over_generator_of(self, name):
+        """A builtin of a generator expression."""
+        reduction = self.rng.choice(["sum", "sum", "any", "all", "min", "max"])
+        item = self.rng.choice(["g", "g * 2", f"g - {self.rng.choice('xyz')}", f"g > {self.rng.choice('xyzc')}", "g // 3", f"({self.expression(1)}) + g"])
+        source = self.rng.choice([name, f"{name}[1:]", f"reversed({name})", f"range({self.rng.choice(['3', 'c & 7', 'len(a)'])})"])
+        condition = self.rng.choice(["", "", f" if g != {self.rng.choice('xyzc')}", f" for w in {name} if w", " if g in (1, 2, 0.5)"])
+        text = f"{reduction}({item} for g in {source}{condition})"
+        return f"({text} if {name} else 1)" if self.calm else text
 
     def build_numbers(self, pad, depth):
         """The same with lists of numbers alone."""

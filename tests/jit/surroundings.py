@@ -12,7 +12,7 @@ import threading
 
 NAME = "<program"
 # In programs whose calls make functions.
-MAKES_FUNCTIONS = ("def show", "BODY = ")
+MAKES_FUNCTIONS = ("def show", "BODY = ", " for g in ")
 
 
 class Observed:

@@ -70,6 +70,17 @@ class Programs(unittest.TestCase):
             _, counts = surroundings.SURROUNDINGS[name](fuzz.Program(1), lambda main: None)
             self.assertTrue(any(key.startswith("main:") and times >= fuzz.CALLS for key, times in counts.items()), (name, counts))
 
+    def test_an_operand_that_a_shift_gives_back(self):
+        program = fuzz.Program(1)
+        program.text = "x >> 0"
+        self.assertTrue(fuzz.is_same(program, "int 5000 13 []", "int 5000 13 [1]"))
+        self.assertTrue(fuzz.is_same(program, "int 5000 13 [] ['[int 1 1]'] []", "int 5000 13 [0, 1] ['[int 1 1]'] []"))
+        for was, wanted in (("int 5000 13 [1]", "int 5000 13 []"), ("int 5000 13 []", "int 5001 13 [1]"), ("int 5000 13 [1]", "int 5000 13 [0]"),
+                            ("float 0.5 []", "float 0.5 [0]"), ("list [] []", "list [] [0]")):
+            self.assertFalse(fuzz.is_same(program, was, wanted), (was, wanted))
+        program.text = "x"
+        self.assertFalse(fuzz.is_same(program, "int 5000 13 []", "int 5000 13 [1]"))
+
     def test_a_difference_is_found(self):
         program = fuzz.Program(1)
         first = program.run(lambda main: None)

@@ -1,5 +1,6 @@
 //! Reading code objects and functions through PyO3: what can be compiled at all, constants, kinds of arguments.
 
+use crate::closure::free_variables;
 use crate::decode::{Code, Instruction, Region};
 use crate::kind::Kind;
 use crate::opcode as op;
@@ -20,6 +21,7 @@ const OPTIMIZED_WITH_NEW_LOCALS: i32 = 0x3;
 /// `*args`, `**kwargs`, generators and coroutines of all kinds.
 const NOT_PLAIN: i32 = 0x4 | 0x8 | SUSPENDS;
 /// Generators and coroutines.
+const GENERATOR: i32 = 0x20;
 const SUSPENDS: i32 = 0x20 | 0x80 | 0x100 | 0x200;
 
 /// What of a code object decides whether it is compiled.
@@ -35,18 +37,15 @@ pub struct Shape {
 pub fn shape(code: &Bound<'_, PyCode>) -> Result<Shape, String> {
     let raw = code.as_ptr().cast::<CodeObject>();
     // SAFETY: a code object, whose fields never change; *layouts*.
-    let (flags, arguments, keyword_only, locals, cells, free) = unsafe {
+    let (flags, arguments, keyword_only, locals, free) = unsafe {
         let raw = &*raw;
-        (raw.flags, raw.argument_count, raw.keyword_only, raw.locals_plus, raw.cells, raw.free)
+        (raw.flags, raw.argument_count, raw.keyword_only, raw.locals_plus, raw.free)
     };
     if flags & OPTIMIZED_WITH_NEW_LOCALS != OPTIMIZED_WITH_NEW_LOCALS {
         return Err("not the code of a function".into());
     }
     if flags & NOT_PLAIN != 0 {
         return Err("a generator, a coroutine, or a function with *args or **kwargs".into());
-    }
-    if cells != 0 {
-        return Err("it has variables for an inner function".into());
     }
     let number = |n: i32| usize::try_from(n).map_err(|_| "a negative count".to_string());
     let arguments = number(arguments)? + number(keyword_only)?;
@@ -60,12 +59,87 @@ pub fn slots(code: &Bound<'_, PyCode>) -> usize {
 }
 
 /// The instructions, without what is specialized or instrumented.
-pub fn decode(code: &Bound<'_, PyCode>) -> PyResult<Code> {
+fn decode_alone(code: &Bound<'_, PyCode>) -> PyResult<Code> {
     let bytes = parts::bytes_of(code)?;
     let caches = CACHES.get();
     let of =
         |opcode: u8| caches.and_then(|c| c.get(usize::from(opcode))).map_or(0, |n| usize::from(*n));
     Ok(Code::decode(bytes.as_bytes(), of))
+}
+
+/// The same with the generator expressions that are compiled.
+pub fn decode(code: &Bound<'_, PyCode>) -> PyResult<Code> {
+    let mut decoded = decode_alone(code)?;
+    let mut found = decoded.find_expressions();
+    let constants = parts::constants_of(code);
+    found.retain(|expression| {
+        let constant = constants.get_item(expression.constant).ok();
+        let inner = constant.and_then(|constant| constant.cast_into_exact::<PyCode>().ok());
+        inner.is_some_and(|inner| start_of_generator(&inner).ok().flatten().is_some())
+    });
+    decoded.expressions = found;
+    Ok(decoded)
+}
+
+/// The code of a generator expression.
+pub struct Inner {
+    /// Of the code object.
+    pub address: usize,
+    pub code: Code,
+    pub constants: Vec<Literal>,
+    /// The head of its outermost loop, whose iterator is on the stack.
+    pub start: u32,
+    /// With its cells, of which this is the first.
+    pub slots: usize,
+    pub first_free: usize,
+}
+
+/// Those of code, in order.
+pub fn expressions(code: &Bound<'_, PyCode>, decoded: &Code) -> PyResult<Vec<Inner>> {
+    let mut all = Vec::new();
+    for expression in &decoded.expressions {
+        let constant = parts::constants_of(code).get_item(expression.constant)?;
+        let object = constant.cast_into_exact::<PyCode>()?;
+        let Some((code, start)) = start_of_generator(&object)? else { continue };
+        let (address, slots) = (object.as_ptr() as usize, slots(&object));
+        // SAFETY: a code object.
+        let (_, first_free) = unsafe { free_variables(object.as_ptr()) };
+        let constants = literals(&object);
+        all.push(Inner { address, code, constants, start, slots, first_free });
+    }
+    Ok(all)
+}
+
+/// The instructions of a generator of one argument, its iterator, over which it loops, and the head of that loop; `None`: it is not
+/// compiled as a part of another function.
+fn start_of_generator(code: &Bound<'_, PyCode>) -> PyResult<Option<(Code, u32)>> {
+    let raw = code.as_ptr().cast::<CodeObject>();
+    // SAFETY: a code object, whose fields never change; *layouts*.
+    let (flags, arguments, keyword_only, cells) =
+        unsafe { ((*raw).flags, (*raw).argument_count, (*raw).keyword_only, (*raw).cells) };
+    if flags & (SUSPENDS | NOT_PLAIN) != GENERATOR || arguments != 1 || keyword_only + cells != 0 {
+        return Ok(None);
+    }
+    let decoded = decode_alone(code)?;
+    let mut begin = decoded.instructions().skip_while(|i| i.opcode != op::RETURN_GENERATOR).skip(1);
+    let opcodes = [op::POP_TOP, op::RESUME, op::LOAD_FAST];
+    let is = |i: Option<Instruction>, opcode| i.is_some_and(|i| i.opcode == opcode);
+    if !opcodes.into_iter().all(|opcode| is(begin.next(), opcode)) {
+        return Ok(None);
+    }
+    let head = begin.find(|i| i.opcode != op::GET_ITER).filter(|i| i.opcode == op::FOR_ITER);
+    drop(begin);
+    let Some(head) = head else { return Ok(None) };
+    let (mut seen, mut work) = (HashSet::new(), vec![head.start]);
+    while let Some(unit) = work.pop() {
+        let Some(instruction) = decoded.at(unit).filter(Instruction::is_of_generator) else {
+            return Ok(None);
+        };
+        if seen.insert(unit) {
+            work.extend(instruction.successors());
+        }
+    }
+    Ok(Some((decoded, head.start)))
 }
 
 /// Why a function is not compiled as a whole, and the code unit because of which, if it is one.
@@ -93,6 +167,23 @@ pub fn has_loop(object: &Bound<'_, PyCode>, code: &Code) -> bool {
     flags & SUSPENDS == 0 && code.loops().any(|region| supported_within(code, region))
 }
 
+/// Whether an instruction is compiled where it is.
+fn is_compiled(code: &Code, instruction: Instruction) -> bool {
+    let Instruction { opcode, start, .. } = instruction;
+    match opcode {
+        op::RETURN_GENERATOR | op::YIELD_VALUE => false,
+        // One of an inner function's variables in a comprehension is made anew in each turn.
+        op::MAKE_CELL => {
+            code.instructions().find(|i| i.opcode == op::RESUME).is_some_and(|r| start < r.start)
+        }
+        op::MAKE_FUNCTION | op::SET_FUNCTION_ATTRIBUTE => code
+            .expressions
+            .iter()
+            .any(|expression| (expression.start..expression.made).contains(&start)),
+        opcode => op::caches(opcode).is_some(),
+    }
+}
+
 /// An instruction of a region that is reached without an exception and is not compiled. In a loop, one of each turn.
 fn unsupported(code: &Code, region: Region, is_loop: bool) -> Option<(u32, String)> {
     let (mut seen, mut work) = (HashSet::new(), vec![region.start]);
@@ -103,7 +194,7 @@ fn unsupported(code: &Code, region: Region, is_loop: bool) -> Option<(u32, Strin
         let Some(instruction) = code.at(unit) else {
             return Some((unit, "code that is not understood".into()));
         };
-        if op::caches(instruction.opcode).is_none() {
+        if !is_compiled(code, instruction) {
             if code.raises_from(unit) || is_loop && code.can_turn_without(region, unit) {
                 continue;
             }

@@ -7,13 +7,13 @@ use crate::code;
 use crate::compiled::Compiled;
 use crate::context::{Entry, Table};
 use crate::defaults;
-use crate::depend::Dependency;
+use crate::depend::{is_unobserved, Dependency};
 use crate::iterators;
 use crate::kind::{Callable, Kind};
 use crate::lists;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
-use crate::outer::Outer;
+use crate::outer::{Outer, Outside};
 use crate::parts;
 use crate::record::{InProgress, Record};
 use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve, Target};
@@ -47,6 +47,8 @@ struct Resolver<'py, 'a> {
     globals: Bound<'py, PyDict>,
     builtins: Bound<'py, PyDict>,
     names: Bound<'py, PyTuple>,
+    /// Those of the function, while a generator expression is compiled.
+    names_around: Option<Bound<'py, PyTuple>>,
     /// `None`: what is compiled is a part of the function, and calls of the function are calls of another one.
     parameters: Option<&'a [Kind]>,
     table: &'a Table,
@@ -168,6 +170,8 @@ fn translate(
     }
     let outside = start.outer.map(|outer| outer.outside(code::slots(&object)));
     let outside = outside.unwrap_or_default();
+    let inner = code::expressions(&object, &decoded).map_err(raised)?;
+    let nothing = Outside::default();
     let mut table = Box::<Table>::default();
     let mut returns = None;
     let mut expected = BTreeMap::new();
@@ -197,6 +201,8 @@ fn translate(
             expected: &expected,
             takes_over: is_loop,
             outside: &outside,
+            inner: &inner,
+            nothing: &nothing,
             closure,
             cells_change,
         };
@@ -359,6 +365,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
             globals,
             builtins,
             names,
+            names_around: None,
             parameters,
             table,
             dependencies,
@@ -425,17 +432,22 @@ impl<'py, 'a> Resolver<'py, 'a> {
 
     /// Remembers that a function is called, or any with this code.
     fn depend_on_code(&mut self, target: Target, code: &Bound<'py, PyCode>) -> Result<(), String> {
-        let about = code.as_ptr() as usize;
         match target {
             Target::Known(address) => self.found(address)?.with_code(code).map_err(raised),
-            _ if self.dependencies.iter().any(|d| d.callee() == Some((about, None))) => Ok(()),
-            Target::Any(_) => {
-                let mut made = Dependency::alive(code).map_err(raised)?;
-                made.with_code(code).map_err(raised)?;
-                self.dependencies.push(Rc::new(made));
-                Ok(())
-            }
+            Target::Any(_) => self.depend_on_any(code),
         }
+    }
+
+    /// The same of any function with this code.
+    fn depend_on_any(&mut self, code: &Bound<'py, PyCode>) -> Result<(), String> {
+        let about = code.as_ptr() as usize;
+        if self.dependencies.iter().any(|d| d.callee() == Some((about, None))) {
+            return Ok(());
+        }
+        let mut made = Dependency::alive(code).map_err(raised)?;
+        made.with_code(code).map_err(raised)?;
+        self.dependencies.push(Rc::new(made));
+        Ok(())
     }
 
     /// Reads or writes what the version that is being compiled is believed to return.
@@ -485,19 +497,8 @@ fn called_back(
     let found = versions.iter_mut().rfind(|v| v.globals == globals && v.parameters == arguments)?;
     // As for a call of itself: compared when it is known.
     let returns = found.returns.get_or_insert(crate::kind::INT).clone();
-    let (table, parameters) = (found.table, found.parameters.clone());
-    let returns = Some(returns);
-    let callee = Callee {
-        table,
-        parameters,
-        returns,
-        stores: false,
-        closure,
-        uses_cells: closure,
-        stores_cells: closure,
-        recurs: true,
-    };
-    Some((callee, found.level))
+    let callee = Callee::in_progress(found.table, &found.parameters, closure);
+    Some((Callee { returns: Some(returns), stores_cells: closure, ..callee }, found.level))
 }
 
 impl Resolve for Resolver<'_, '_> {
@@ -555,6 +556,24 @@ impl Resolve for Resolver<'_, '_> {
         };
         self.cells.insert(slot, kind.clone());
         Ok(kind)
+    }
+
+    fn is_observed(&self, code: usize) -> bool {
+        !is_unobserved(self.object(code).as_ptr())
+    }
+
+    fn enter(&mut self, code: usize) -> Result<(), String> {
+        let code = self.object(code).cast_into_exact::<PyCode>().map_err(|_| "no code")?;
+        self.depend_on_any(&code)?;
+        let names = parts::names_of(&code);
+        self.names_around = Some(std::mem::replace(&mut self.names, names));
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        if let Some(names) = self.names_around.take() {
+            self.names = names;
+        }
     }
 
     fn list_method(&self, index: u32) -> Result<Option<usize>, String> {
@@ -675,19 +694,7 @@ impl Resolve for Resolver<'_, '_> {
             parameters = kinds;
             if itself && self.parameters == Some(kinds) {
                 self.depend_on_code(target, &code)?;
-                let (table, parameters, returns) = (self.table, kinds.to_vec(), None);
-                let (stores, stores_cells) = (false, false);
-                let (uses_cells, recurs) = (closure, true);
-                return Ok(Callee {
-                    table,
-                    parameters,
-                    returns,
-                    stores,
-                    closure,
-                    uses_cells,
-                    stores_cells,
-                    recurs,
-                });
+                return Ok(Callee::in_progress(self.table, kinds, closure));
             }
             if let Some((callee, level)) = called_back(record, globals, kinds, closure) {
                 self.depend_on_code(target, &code)?;
@@ -737,14 +744,13 @@ impl Resolve for Resolver<'_, '_> {
                 return Err(format!("{name} is called, which uses a global that is assigned"));
             }
         }
-        let returns = compiled.returns.clone().ok_or("a function that never returns")?;
+        let returns = Some(compiled.returns.clone().ok_or("a function that never returns")?);
         self.depend_on_code(target, &code)?;
         self.dependencies.extend(compiled.dependencies.iter().cloned());
         let table = std::ptr::from_ref::<Table>(&compiled.table);
         let Compiled { stores, uses_cells, stores_cells, .. } = *compiled;
         self.callees.push(compiled);
-        let (parameters, returns) = (parameters.to_vec(), Some(returns));
-        let recurs = false;
-        Ok(Callee { table, parameters, returns, stores, closure, uses_cells, stores_cells, recurs })
+        let own = Callee::in_progress(table, parameters, closure);
+        Ok(Callee { returns, stores, uses_cells, stores_cells, recurs: false, ..own })
     }
 }

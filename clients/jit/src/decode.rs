@@ -3,6 +3,9 @@
 use crate::opcode as op;
 use std::collections::HashSet;
 
+/// The argument of SET_FUNCTION_ATTRIBUTE for cells.
+const CLOSURE: u32 = 8;
+
 /// One instruction with its argument.
 #[derive(Clone, Copy, Debug)]
 pub struct Instruction {
@@ -32,6 +35,63 @@ impl Instruction {
             }
             _ => None,
         }
+    }
+
+    /// Whether it computes a value, and neither jumps nor stores anything that is there already.
+    pub fn stores_nothing(&self) -> bool {
+        const IN_PLACE: u32 = 13;
+        match self.opcode {
+            op::BINARY_OP => self.argument < IN_PLACE,
+            op::LOAD_FAST
+            | op::LOAD_FAST_CHECK
+            | op::LOAD_FAST_LOAD_FAST
+            | op::LOAD_CONST
+            | op::LOAD_GLOBAL
+            | op::LOAD_NAME
+            | op::LOAD_DEREF
+            | op::LOAD_ATTR
+            | op::PUSH_NULL
+            | op::CALL
+            | op::CALL_KW
+            | op::CALL_INTRINSIC_1
+            | op::BINARY_SUBSCR
+            | op::BINARY_SLICE
+            | op::BUILD_LIST
+            | op::BUILD_TUPLE
+            | op::LIST_EXTEND
+            | op::COMPARE_OP
+            | op::CONTAINS_OP
+            | op::COPY
+            | op::GET_ITER
+            | op::IS_OP
+            | op::NOP
+            | op::POP_TOP
+            | op::SWAP
+            | op::TO_BOOL
+            | op::UNARY_INVERT
+            | op::UNARY_NEGATIVE
+            | op::UNARY_NOT
+            | op::UNPACK_SEQUENCE => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it may be one of a generator expression that is compiled.
+    pub fn is_of_generator(&self) -> bool {
+        let jumps = self.target().is_some();
+        let own = matches!(
+            self.opcode,
+            op::END_FOR
+                | op::LIST_APPEND
+                | op::LOAD_FAST_AND_CLEAR
+                | op::RESUME
+                | op::RETURN_CONST
+                | op::STORE_FAST
+                | op::STORE_FAST_LOAD_FAST
+                | op::STORE_FAST_STORE_FAST
+                | op::YIELD_VALUE
+        );
+        jumps || own || self.stores_nothing()
     }
 
     /// Where control may go from here without an exception.
@@ -65,6 +125,22 @@ impl Region {
 /// All instructions by the code unit at which they start; EXTENDED_ARG is part of the next one.
 pub struct Code {
     by_unit: Vec<Option<Instruction>>,
+    /// Those that are compiled.
+    pub expressions: Vec<Expression>,
+}
+
+/// A generator expression that is the argument of a builtin.
+#[derive(Debug)]
+pub struct Expression {
+    /// The first instruction that makes the function, the one behind these, the call of the function, and the one behind the builtin's.
+    pub start: u32,
+    pub made: u32,
+    pub call: u32,
+    pub next: u32,
+    /// The index of its code among the constants.
+    pub constant: usize,
+    /// The slots of the cells that it is passed.
+    pub cells: Vec<u32>,
 }
 
 impl Code {
@@ -92,12 +168,55 @@ impl Code {
             });
             (unit, start, extended) = (next, next, 0);
         }
-        Self { by_unit }
+        Self { by_unit, expressions: Vec::new() }
     }
 
     /// The instruction that starts at a code unit.
     pub fn at(&self, unit: u32) -> Option<Instruction> {
         self.by_unit.get(unit as usize).copied().flatten()
+    }
+
+    /// What may be a generator expression whose code is compiled: the call of a name with one, over what stores nothing.
+    pub fn find_expressions(&self) -> Vec<Expression> {
+        let all: Vec<Instruction> = self.instructions().collect();
+        let made = (0..all.len()).filter(|index| all[*index].opcode == op::MAKE_FUNCTION);
+        made.filter_map(|index| self.expression(&all, index)).collect()
+    }
+
+    /// The one whose function is made by the instruction of this index.
+    fn expression(&self, all: &[Instruction], index: usize) -> Option<Expression> {
+        let code = all.get(index.checked_sub(1)?).filter(|i| i.opcode == op::LOAD_CONST)?;
+        let (mut first, mut behind, mut cells) = (index - 1, index + 1, Vec::new());
+        if all.get(behind)?.opcode == op::SET_FUNCTION_ATTRIBUTE {
+            let tuple = all.get(index.checked_sub(2)?).filter(|i| i.opcode == op::BUILD_TUPLE)?;
+            first = (index - 2).checked_sub(tuple.argument as usize)?;
+            let loads = all.get(first..index - 2)?;
+            if all[behind].argument != CLOSURE || loads.iter().any(|i| i.opcode != op::LOAD_FAST) {
+                return None;
+            }
+            cells = loads.iter().map(|load| load.argument).collect();
+            behind += 1;
+        }
+        let rest = all.get(behind..)?;
+        let is_call = |i: &Instruction, argument| i.opcode == op::CALL && i.argument == argument;
+        let end = rest
+            .windows(3)
+            .position(|w| w[0].opcode == op::GET_ITER && is_call(&w[1], 0) && is_call(&w[2], 1))?;
+        let stretch = all.get(first..behind + end + 3)?;
+        let is_inside = |unit: u32| stretch.iter().any(|i| i.start == unit);
+        let straight = !self.instructions().filter_map(|i| i.target()).any(is_inside);
+        if !straight || !rest[..end].iter().all(|i| i.stores_nothing()) {
+            return None;
+        }
+        let (call, last) = (rest[end + 1], rest[end + 2]);
+        Some(Expression {
+            start: stretch[0].start,
+            made: rest.first()?.start,
+            call: call.start,
+            next: last.next,
+            constant: code.argument as usize,
+            cells,
+        })
     }
 
     /// All of them, in order.

@@ -230,8 +230,9 @@ pub unsafe fn unobserved(
     equal || is_unobserved(code)
 }
 
+/// The same without the word.
 #[cold]
-fn is_unobserved(code: *mut PyObject) -> bool {
+pub fn is_unobserved(code: *mut PyObject) -> bool {
     // SAFETY: attached, as the caller says; a code object.
     Api::get().is_ok_and(|api| unsafe { (api.PyUnstable_Code_IsObserved)(code) } == 0)
 }

@@ -473,7 +473,12 @@ pub fn judge(record: &Record, context: &Context) -> Option<Cause> {
                 record.refuse("it is left for the interpreter too often".into());
             }
         }
-        Cause::End | Cause::Depth | Cause::Call | Cause::Return => {}
+        // What was compiled is compiled anew, with what is known of the generator then.
+        Cause::Cold if record.changed.get() < MOST_CHANGES => {
+            record.changed.set(record.changed.get() + 1);
+            drop((record.compiled.take(), record.loops.take()));
+        }
+        Cause::Cold | Cause::End | Cause::Depth | Cause::Call | Cause::Repeat | Cause::Return => {}
     }
     Some(exit.cause)
 }

@@ -2,6 +2,7 @@
 
 use crate::context::{Context, Left};
 use crate::iterators;
+use crate::python::PyCell_New;
 use crate::slot::{Cause, Exit, Slot};
 use framehook::raw::{Api, Record};
 use pyo3::ffi::{self, PyObject};
@@ -45,7 +46,7 @@ impl<'a> Boxes<'a> {
         }
         // SAFETY: attached, and the slot's objects are alive: what this function asks of its caller too.
         let object = unsafe { self.make(slot) };
-        if !slot.is_iterator() {
+        if !slot.has_state() {
             self.made.insert(slot, object);
         }
         object
@@ -109,6 +110,8 @@ impl<'a> Boxes<'a> {
                 // SAFETY: attached, says the caller; the container is alive as an object among the words.
                 unsafe { iterators::of_container(object, int(index), *backwards) }
             }
+            // SAFETY: as for a tuple.
+            Slot::Cell(content) => unsafe { self.cell(content) },
             // SAFETY: attached, says the caller; the items' objects are alive as the slot's.
             Slot::Tuple(items) => unsafe { self.tuple(items) },
             Slot::Enumerate(number, iterator) => {
@@ -118,6 +121,21 @@ impl<'a> Boxes<'a> {
             // SAFETY: as for a tuple.
             Slot::Zip(items) => unsafe { iterators::zip(self.tuple(items)) },
             _ => std::ptr::null_mut(),
+        }
+    }
+
+    /// # Safety
+    /// As for `object`.
+    unsafe fn cell(&mut self, content: &'a Slot) -> *mut PyObject {
+        // SAFETY: by contract; the cell has a reference of its own.
+        unsafe {
+            let object = self.object(content);
+            if object.is_null() && !self.is_empty(content) {
+                return object;
+            }
+            let cell = PyCell_New(object);
+            ffi::Py_XDECREF(object);
+            cell
         }
     }
 
@@ -181,7 +199,12 @@ pub unsafe fn exit_of<'a>(left: &Left) -> Option<&'a Exit> {
 /// The thread is attached and no exception is set. The context's log is that of one entry, made of code that is alive; the objects
 /// among its words are alive, and `function` is the function that was entered.
 pub unsafe fn continue_frames(context: &mut Context, function: *mut PyObject) -> *mut PyObject {
-    let mut frames = &context.log[..];
+    // Callees that are called again are forgotten.
+    // SAFETY: the caller says that the code that was left is alive.
+    let exit = |left: &Left| unsafe { exit_of(left) };
+    let is_repeated = |left: &Left| exit(left).is_some_and(|exit| exit.cause == Cause::Repeat);
+    let first = context.log.iter().rposition(is_repeated).unwrap_or(0);
+    let mut frames = &context.log[first..];
     let mut value = std::ptr::null_mut();
     // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
     let innermost = frames.first().and_then(|left| Some((left, unsafe { exit_of(left) }?)));

@@ -24,9 +24,11 @@ opcodes! {
     DELETE_SUBSCR = 9, 0;
     END_FOR = 11, 0;
     GET_ITER = 19, 0;
+    MAKE_FUNCTION = 26, 0;
     NOP = 30, 0;
     POP_TOP = 32, 0;
     PUSH_NULL = 34, 0;
+    RETURN_GENERATOR = 35, 0;
     RETURN_VALUE = 36, 0;
     STORE_SLICE = 38, 0;
     STORE_SUBSCR = 39, 1;
@@ -64,12 +66,14 @@ opcodes! {
     LOAD_FAST_LOAD_FAST = 88, 0;
     LOAD_GLOBAL = 91, 4;
     LOAD_NAME = 92, 0;
+    MAKE_CELL = 94, 0;
     POP_JUMP_IF_FALSE = 97, 1;
     POP_JUMP_IF_NONE = 98, 1;
     POP_JUMP_IF_NOT_NONE = 99, 1;
     POP_JUMP_IF_TRUE = 100, 1;
     RAISE_VARARGS = 101, 0;
     RETURN_CONST = 103, 0;
+    SET_FUNCTION_ATTRIBUTE = 106, 0;
     STORE_DEREF = 109, 0;
     STORE_FAST = 110, 0;
     STORE_FAST_LOAD_FAST = 111, 0;
@@ -78,6 +82,7 @@ opcodes! {
     STORE_NAME = 114, 0;
     SWAP = 115, 0;
     UNPACK_SEQUENCE = 117, 1;
+    YIELD_VALUE = 118, 0;
     RESUME = 149, 0;
 }
 

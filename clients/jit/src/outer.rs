@@ -93,6 +93,11 @@ impl Outer {
         for instruction in decoded.instructions().filter(|i| within(i.start)) {
             outer.add(function, instruction.opcode, instruction.argument)?;
         }
+        for expression in decoded.expressions.iter().filter(|e| within(e.start)) {
+            for slot in &expression.cells {
+                outer.add(function, op::LOAD_DEREF, *slot)?;
+            }
+        }
         Ok(Some(outer))
     }
 

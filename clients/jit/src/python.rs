@@ -141,6 +141,7 @@ extern "C" {
     ) -> *mut PyObject;
     pub fn PyLong_AsLongLongAndOverflow(object: *mut PyObject, overflow: *mut c_int) -> i64;
     pub static mut PyCell_Type: PyTypeObject;
+    pub fn PyCell_New(content: *mut PyObject) -> *mut PyObject;
     pub fn PyCell_Get(cell: *mut PyObject) -> *mut PyObject;
     pub fn PyCell_Set(cell: *mut PyObject, value: *mut PyObject) -> c_int;
     pub fn PyEval_GetFrameLocals() -> *mut PyObject;

@@ -128,6 +128,22 @@ pub struct Callee {
     pub stores_cells: bool,
 }
 
+impl Callee {
+    /// One that is being compiled.
+    pub fn in_progress(table: *const Table, parameters: &[Kind], closure: bool) -> Self {
+        Self {
+            table,
+            parameters: parameters.to_vec(),
+            returns: None,
+            recurs: true,
+            stores: false,
+            closure,
+            uses_cells: closure,
+            stores_cells: false,
+        }
+    }
+}
+
 /// What a parameter of a call gets.
 pub enum Passed {
     /// The argument of this index; keywords are counted behind the positional ones.
@@ -149,6 +165,11 @@ pub trait Resolve {
     fn bind(&mut self, target: Target, positional: usize, names: &[usize]) -> Result<Vec<Passed>>;
     /// The kind of a Python function with this address.
     fn callable(&self, address: usize) -> Option<Callable>;
+    /// Whether the code with this address is observed, or was never executed.
+    fn is_observed(&self, code: usize) -> bool;
+    /// From here on names are those of the code of a generator expression, until `leave`.
+    fn enter(&mut self, code: usize) -> Result<()>;
+    fn leave(&mut self);
     /// What the cell in a slot is expected to contain.
     fn cell(&mut self, slot: u32) -> Result<Kind>;
     /// A Python function for arguments of these kinds. `returns` is what the function that is being compiled is believed to return:

@@ -18,6 +18,8 @@ pub enum Slot {
     RangeIterator([u16; 3], bool),
     Counter([u16; 2]),
     Tuple(Vec<Slot>),
+    /// A new cell with this content.
+    Cell(Box<Slot>),
     /// NULL if the word is 0.
     Maybe(u16, Box<Slot>),
     /// The container, the index of the next item.
@@ -90,7 +92,7 @@ impl Slot {
 
 impl Slot {
     /// Each has a state of its own, even if two have the same words.
-    pub fn is_iterator(&self) -> bool {
+    pub fn has_state(&self) -> bool {
         matches!(
             self,
             Self::RangeIterator(..)
@@ -98,6 +100,7 @@ impl Slot {
                 | Self::Iterator(..)
                 | Self::Enumerate(..)
                 | Self::Zip(_)
+                | Self::Cell(_)
         )
     }
 }
@@ -133,6 +136,10 @@ pub enum Cause {
     Depth,
     /// The function that was called was left.
     Call,
+    /// A generator expression whose code is observed, or was never executed so far.
+    Cold,
+    /// A function that was called was left, and the interpreter calls it again.
+    Repeat,
     /// A value is returned that does not fit into a machine word: the stack's only item.
     Return,
 }

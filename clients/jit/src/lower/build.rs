@@ -159,7 +159,9 @@ impl Lowering<'_, '_> {
         let place = self.place(depth)?;
         let list = self.stack.get(place).cloned().ok_or("internal: LIST_APPEND")?;
         let Kind::List(_) = list.kind else { return self.refuse("appending", &[&list]) };
+        let stores = self.stores;
         self.append(&list, &value)?;
+        self.stores = stores; // nothing else refers to the list yet
         self.release(&value);
         Ok(())
     }
@@ -170,7 +172,9 @@ impl Lowering<'_, '_> {
         let place = self.place(depth)?;
         let list = self.stack.get(place).cloned().ok_or("internal: LIST_EXTEND")?;
         let Kind::List(_) = list.kind else { return self.refuse("extending", &[&list]) };
+        let stores = self.stores;
         self.extend(&list, &other)?;
+        self.stores = stores; // as above
         Ok(())
     }
 
@@ -178,7 +182,7 @@ impl Lowering<'_, '_> {
         let object = Self::word(list)?;
         let (from, items) = match &other.kind {
             Kind::Constant(address) => {
-                let known = self.source.constants.iter().find(|known| known.address == *address);
+                let known = self.constants.iter().find(|known| known.address == *address);
                 let items = known.and_then(|known| known.items.as_ref());
                 let items = items.ok_or("extending by a constant that is no tuple")?;
                 let first = items.first().map_or(Kind::Object, |item| expected(&item.kind));
@@ -348,6 +352,9 @@ impl Lowering<'_, '_> {
             return Ok(None);
         };
         let Meaning::ListMethod(name) = self.resolve.meaning(*address) else { return Ok(None) };
+        if self.restart.is_some() && name != "copy" {
+            return Err("a method that changes a list, for a generator".into());
+        }
         let (items, list, arguments) = ((**items).clone(), list.clone(), arguments.to_vec());
         self.stack.truncate(start);
         let object = Self::word(&list)?;

@@ -3,7 +3,7 @@
 use super::{Flow, Lowering, MOST_ARGUMENTS};
 use crate::context;
 use crate::kind::{Kind, Val, FLOAT, INT};
-use crate::resolve::{Callee, Meaning, Passed, Result, Target};
+use crate::resolve::{Meaning, Passed, Result, Target};
 use crate::slot::Cause;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I64};
@@ -196,30 +196,27 @@ impl Lowering<'_, '_> {
         let mut believed = self.returns.clone();
         let callee = self.resolve.callee(target, &kinds, &mut believed);
         self.returns = believed;
-        let Callee {
-            table,
-            parameters,
-            returns,
-            stores,
-            closure,
-            uses_cells,
-            stores_cells,
-            recurs,
-        } = callee?;
-        if stores && self.source.repeats_calls {
+        let callee = callee?;
+        let in_expression = self.restart.is_some();
+        if callee.stores_cells && in_expression {
+            return Err("a call of a function that changes variables, for a generator".into());
+        }
+        if callee.stores && (self.source.repeats_calls || in_expression) {
             return Err("a call of a function that changes containers, in a loop that runs".into());
         }
-        self.stores |= stores;
-        self.stores_cells |= stores_cells;
+        self.stores |= callee.stores;
+        self.stores_cells |= callee.stores_cells;
         // Its own recursion: what it returns is believed until the end, and compared then.
-        let returns = match returns {
+        let returns = match callee.returns {
             Some(returns) => returns,
             None => self.returns.get_or_insert(INT).clone(),
         };
-        if recurs {
+        if callee.recurs {
             self.poll(None);
         }
-        let none_left = self.b.ins().icmp_imm(IntCC::SignedLessThanOrEqual, self.depth, 0);
+        // The generator has a frame too.
+        let frames = if self.around.is_some() { 2 } else { 1 };
+        let none_left = self.b.ins().icmp_imm(IntCC::SignedLessThan, self.depth, frames);
         self.leave_if(none_left, Cause::Depth);
         let slot = if let Some(slot) = self.arguments {
             slot
@@ -228,7 +225,7 @@ impl Lowering<'_, '_> {
             let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
             *self.arguments.insert(self.b.create_sized_stack_slot(slot))
         };
-        let depth = self.b.ins().iadd_imm(self.depth, -1);
+        let depth = self.b.ins().iadd_imm(self.depth, -frames);
         let words = self.b.ins().stack_addr(I64, slot, 0);
         let mut passed = vec![self.context, depth, words];
         let mut place = 0;
@@ -237,8 +234,8 @@ impl Lowering<'_, '_> {
             _ => Self::word(function)?,
         };
         let function = Val::new(Kind::Object, &[function]);
-        let behind = closure.then_some((&Kind::Object, &function));
-        for (kind, argument) in parameters.iter().zip(arguments).chain(behind) {
+        let behind = callee.closure.then_some((&Kind::Object, &function));
+        for (kind, argument) in callee.parameters.iter().zip(arguments).chain(behind) {
             for word in self.as_kind(kind, argument)? {
                 if place >= MOST_ARGUMENTS {
                     return Err("a call with so many arguments".into());
@@ -256,7 +253,7 @@ impl Lowering<'_, '_> {
         while passed.len() < 3 + context::IN_REGISTERS {
             passed.push(depth); // not read
         }
-        let table = self.int(table as i64);
+        let table = self.int(callee.table as i64);
         let offset = std::mem::offset_of!(context::Table, address) as i32;
         let address = self.b.ins().load(I64, MemFlags::trusted(), table, offset);
         let signature = self.signature(super::signature(self.call_conv));
@@ -271,13 +268,18 @@ impl Lowering<'_, '_> {
             (self.locals.clone(), self.stack.clone())
         };
         let beside = if self.source.repeats_calls { Vec::new() } else { self.taken.clone() };
-        let left = self.exit(locals, stack, Cause::Call, Some(function), beside);
+        let left = if in_expression {
+            self.exit_here(Cause::Repeat)
+        } else {
+            self.exit(locals, stack, Cause::Call, Some(function), beside)
+        };
         let go_on = self.b.create_block();
         let has_left = self.b.ins().icmp_imm(IntCC::Equal, object, context::LEFT);
         self.b.ins().brif(has_left, left, &[], go_on, &[]);
         self.b.switch_to_block(go_on);
         // What it was read from may be released when its cell is stored.
-        let object = if uses_cells && self.source.cells_change { self.int(0) } else { object };
+        let object =
+            if callee.uses_cells && self.source.cells_change { self.int(0) } else { object };
         let result = match returns {
             INT | FLOAT => {
                 let float = returns == FLOAT;

@@ -28,7 +28,7 @@ impl Lowering<'_, '_> {
 
     /// The cells of a loop that shares them have no other variables.
     pub(super) fn share_cells(&mut self) -> Result<()> {
-        let outside = self.source.outside;
+        let outside = self.outside;
         for place in outside.cells.values().filter(|_| outside.shared) {
             let old = self.set_local(*place, Val::plain(Kind::Unbound))?;
             self.release(&old);
@@ -38,7 +38,7 @@ impl Lowering<'_, '_> {
 
     /// The local variable that has what a cell contains, if cells are not shared.
     fn variable_of(&self, slot: u32) -> Option<usize> {
-        let outside = self.source.outside;
+        let outside = self.outside;
         outside.cells.get(&slot).copied().filter(|_| !outside.shared)
     }
 
@@ -50,10 +50,16 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn load_cell(&mut self, slot: u32) -> Result<Flow> {
+        if self.around.is_some() {
+            return self.load_around(slot);
+        }
+        if self.cells.contains(&(slot as usize)) {
+            return self.load_variable(slot as usize);
+        }
         if let Some(place) = self.variable_of(slot) {
             return self.load(place);
         }
-        let kind = match self.source.outside.cells.get(&slot) {
+        let kind = match self.outside.cells.get(&slot) {
             Some(place) => {
                 self.source.locals.get(*place).cloned().ok_or("internal: no variable")?
             }
@@ -106,6 +112,11 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn store_cell(&mut self, slot: u32) -> Result<Flow> {
+        if self.cells.contains(&(slot as usize)) {
+            self.before_replacing(&[slot as usize]);
+            self.store(slot as usize)?;
+            return Ok(Flow::Next);
+        }
         if let Some(place) = self.variable_of(slot) {
             return self.store_outside(place);
         }

@@ -31,9 +31,9 @@ impl Lowering<'_, '_> {
 
     /// A call of `enumerate`, `zip` or `reversed`.
     pub(super) fn call_for_iterator(&mut self, name: &str, arguments: &[Val]) -> Result<Val> {
-        let mut next = self.source.code.at(self.instruction.next);
+        let mut next = self.code.at(self.instruction.next);
         while let Some(constant) = next.filter(|next| next.opcode == op::LOAD_CONST) {
-            next = self.source.code.at(constant.next);
+            next = self.code.at(constant.next);
         }
         if !next.is_some_and(|next| matches!(next.opcode, op::GET_ITER | op::CALL)) {
             return Err(format!("{name} that is kept"));
@@ -96,7 +96,7 @@ impl Lowering<'_, '_> {
 
     /// A word that changes by one in each turn of the loop that ends here; `None`: it is another loop.
     pub(super) fn counted_turns(&mut self, instruction: Instruction) -> Result<Option<Value>> {
-        let head = instruction.target().and_then(|target| self.source.code.at(target));
+        let head = instruction.target().and_then(|target| self.code.at(target));
         let iterator = self.stack.last().filter(|_| head.is_some_and(|h| h.opcode == op::FOR_ITER));
         let Some(iterator) = iterator.cloned() else { return Ok(None) };
         self.turns_of(&iterator)

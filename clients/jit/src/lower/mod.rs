@@ -4,6 +4,7 @@
 //! containers, or leaves at the start of an instruction. So what held at the entry (globals, callees, tools) holds until it is left,
 //! and so does the type of an object.
 
+mod around;
 mod array;
 mod buffer;
 mod build;
@@ -13,6 +14,7 @@ mod cells;
 mod compare;
 mod container;
 mod edges;
+mod expression;
 mod float;
 mod int;
 mod iterators;
@@ -27,6 +29,7 @@ mod step;
 mod tuple;
 
 use crate::bounds::{no_facts, Fact, Facts};
+use crate::code::Inner;
 use crate::context::{self, Table};
 use crate::decode::{Code, Instruction, Region};
 use crate::interval::Interval;
@@ -34,6 +37,7 @@ use crate::kind::{Kind, Val};
 use crate::outer::Outside;
 use crate::resolve::{Literal, Resolve, Result};
 use crate::slot::{Cause, Exit, Slot};
+use around::{Around, Restart};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I64, I8};
 use cranelift_codegen::ir::{
@@ -69,6 +73,10 @@ pub struct Source<'a> {
     /// Containers at the start are owned already: those of a frame, from whose slots they were taken.
     pub takes_over: bool,
     pub outside: &'a Outside,
+    /// The code of its generator expressions, as many as `code` has.
+    pub inner: &'a [Inner],
+    /// What these have outside of their frames.
+    pub nothing: &'a Outside,
     /// The function is passed behind the arguments.
     pub closure: bool,
     /// Cells are stored while it runs, so no object that one contained is kept.
@@ -111,6 +119,15 @@ enum Flow {
 pub struct Lowering<'a, 'f> {
     b: FunctionBuilder<'f>,
     source: &'a Source<'a>,
+    /// Those of the source, or of a generator expression.
+    code: &'a Code,
+    constants: &'a [Literal],
+    outside: &'a Outside,
+    around: Option<Box<Around<'a>>>,
+    /// Where the interpreter starts again if what is being compiled is a part of such an expression.
+    restart: Option<Restart>,
+    /// The slots of variables for such expressions. The interpreter has cells there.
+    cells: HashSet<usize>,
     resolve: &'a mut dyn Resolve,
     call_conv: CallConv,
     context: Value,
@@ -159,22 +176,33 @@ pub fn signature(call_conv: CallConv) -> Signature {
     signature
 }
 
+/// The code units that are jumped to, and the heads of loops with other loops in them.
+fn targets(code: &Code) -> (HashSet<u32>, HashSet<u32>) {
+    let has_loop =
+        |outer: &Region| code.loops().any(|l| l.start != outer.start && outer.contains(l.start));
+    let outer_loops = code.loops().filter(has_loop).map(|outer| outer.start).collect();
+    (code.instructions().filter_map(|i| i.target()).collect(), outer_loops)
+}
+
 /// Fills a function of that type. An error is a code unit and what is wrong there.
-pub fn lower(
+pub fn lower<'a>(
     builder: FunctionBuilder<'_>,
-    source: &Source<'_>,
-    resolve: &mut dyn Resolve,
+    source: &'a Source<'a>,
+    resolve: &'a mut dyn Resolve,
 ) -> std::result::Result<Lowered, (u32, String)> {
     let call_conv = builder.func.signature.call_conv;
     let nothing =
         Instruction { opcode: crate::opcode::NOP, argument: 0, start: 0, unit: 0, next: 0 };
-    let targets = source.code.instructions().filter_map(|i| i.target()).collect();
-    let has_loop = |outer: &Region| {
-        source.code.loops().any(|l| l.start != outer.start && outer.contains(l.start))
-    };
+    let (targets, outer_loops) = targets(source.code);
     let mut lowering = Lowering {
         b: builder,
         source,
+        code: source.code,
+        constants: source.constants,
+        outside: source.outside,
+        around: None,
+        restart: None,
+        cells: HashSet::new(),
         resolve,
         call_conv,
         context: Value::from_u32(0),
@@ -196,7 +224,7 @@ pub fn lower(
         stores: false,
         stores_cells: false,
         targets,
-        outer_loops: source.code.loops().filter(has_loop).map(|outer| outer.start).collect(),
+        outer_loops,
         joins: Joins::default(),
         blocks: 0,
         pending: Vec::new(),
@@ -312,7 +340,7 @@ impl Lowering<'_, '_> {
                 self.b.ins().jump(block, &[]);
                 return Ok(());
             }
-            let instruction = self.source.code.at(at).ok_or("internal: no instruction there")?;
+            let instruction = self.code.at(at).ok_or("internal: no instruction there")?;
             self.instruction = instruction;
             self.before = (self.locals.clone(), self.stack.clone());
             self.exits_here.clear();
@@ -320,9 +348,31 @@ impl Lowering<'_, '_> {
                 self.end();
                 return Ok(());
             }
-            match self.step(instruction)? {
+            if let Some((index, expression)) = self.expression_at(at) {
+                if self.is_cold(index) {
+                    let exit = self.exit_here(Cause::Cold);
+                    self.b.ins().jump(exit, &[]);
+                    return Ok(());
+                }
+                self.begin_expression();
+                at = expression.made;
+                continue;
+            }
+            let flow = match self.restart.as_ref().map(|restart| restart.instruction.start) {
+                Some(start) if self.around.is_none() => {
+                    self.within_expression(start, instruction)?
+                }
+                _ => self.step(instruction)?,
+            };
+            match flow {
                 Flow::Next => at = instruction.next,
-                Flow::End => return Ok(()),
+                Flow::End => {
+                    if self.around.is_none() {
+                        let restart = self.restart.take();
+                        self.stores |= restart.is_some_and(|restart| restart.stores);
+                    }
+                    return Ok(());
+                }
             }
         }
     }
@@ -395,8 +445,11 @@ impl Lowering<'_, '_> {
         if let Some((_, block)) = self.exits_here.iter().find(|(other, _)| *other == cause) {
             return *block;
         }
-        let (locals, stack) = self.before.clone();
-        let block = self.exit(locals, stack, cause, None, Vec::new());
+        let (locals, stack, beside) = match &self.restart {
+            None => (self.before.0.clone(), self.before.1.clone(), Vec::new()),
+            Some(again) => (again.locals.clone(), again.stack.clone(), self.beside(again)),
+        };
+        let block = self.exit(locals, stack, cause, None, beside);
         self.exits_here.push((cause, block));
         block
     }
@@ -411,7 +464,7 @@ impl Lowering<'_, '_> {
     ) -> Block {
         let block = self.b.create_block();
         self.b.set_cold_block(block);
-        let instruction = self.instruction;
+        let instruction = self.restart.as_ref().map_or(self.instruction, |again| again.instruction);
         self.pending.push(Pending { block, instruction, locals, stack, cause, callee, beside });
         block
     }
@@ -483,13 +536,21 @@ impl Lowering<'_, '_> {
                 let places: Vec<u16> = value.words.iter().map(place).collect();
                 Slot::of(&value.kind, &places).0
             };
+            let in_cell = |(index, value): (usize, &Val)| {
+                let slot = slot(value);
+                if self.cells.contains(&index) {
+                    Slot::Cell(Box::new(slot))
+                } else {
+                    slot
+                }
+            };
             let owned = all().filter(|value| value.owned).flat_map(Val::containers);
             let in_call = exit.cause == Cause::Call && !self.source.repeats_calls;
             let Instruction { start, unit, next, .. } = exit.instruction;
             exits.push(Exit {
                 unit: if in_call { unit } else { start },
                 after: next,
-                locals: exit.locals.iter().map(slot).collect(),
+                locals: exit.locals.iter().enumerate().map(in_cell).collect(),
                 stack: exit.stack.iter().map(slot).collect(),
                 words: order.len(),
                 cause: exit.cause,

@@ -10,14 +10,14 @@ use cranelift_codegen::ir::InstBuilder;
 impl Lowering<'_, '_> {
     /// Whether the code unit is behind what is compiled.
     pub(super) fn is_outside(&self, unit: u32) -> bool {
-        self.source.outside.region.is_some_and(|region| !region.contains(unit))
+        self.outside.region.is_some_and(|region| !region.contains(unit))
     }
 
     /// Whether compiled code can be left before an instruction that cannot be compiled: not each turn of the loop has it.
     pub(super) fn may_end(&self, unit: u32) -> bool {
-        let code = self.source.code;
+        let code = self.code;
         let avoids = |region: Region| !region.contains(unit) || code.can_turn_without(region, unit);
-        self.source.outside.innermost.is_some_and(avoids)
+        self.outside.innermost.is_some_and(avoids)
     }
 
     /// Leaves at the start of this instruction for good.
@@ -29,12 +29,12 @@ impl Lowering<'_, '_> {
 
     /// A function cannot return from where variables are not written back.
     pub(super) fn keeps_variables(&self) -> bool {
-        self.source.outside.stores
+        self.outside.stores
     }
 
     /// A global: a variable, or a constant.
     pub(super) fn load_global(&mut self, name: u32) -> Result<Flow> {
-        if let Some(place) = self.source.outside.globals.get(&name) {
+        if let Some(place) = self.outside.globals.get(&name) {
             return self.load(*place);
         }
         let literal = self.resolve.global(name)?;
@@ -43,7 +43,7 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn store_global(&mut self, name: u32) -> Result<Flow> {
-        let place = self.source.outside.globals.get(&name).ok_or("a global is assigned")?;
+        let place = self.outside.globals.get(&name).ok_or("a global is assigned")?;
         self.store_outside(*place)
     }
 
@@ -59,7 +59,7 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn delete_global(&mut self, name: u32) -> Result<Flow> {
-        let place = *self.source.outside.globals.get(&name).ok_or("a global is deleted")?;
+        let place = *self.outside.globals.get(&name).ok_or("a global is deleted")?;
         let plain = |old: &Val| old.kind.is_number() || old.kind == Kind::None;
         if !self.locals.get(place).is_some_and(plain) {
             return Ok(self.leave());

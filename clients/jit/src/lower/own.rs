@@ -20,7 +20,12 @@ use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlags, Signature, Value};
 /// How many values an instruction takes from the stack and uses without keeping them.
 pub(super) fn consumed(opcode: u8, argument: u32) -> usize {
     match opcode {
-        op::POP_TOP | op::TO_BOOL | op::UNARY_NOT | op::LIST_EXTEND | op::UNPACK_SEQUENCE => 1,
+        op::POP_TOP
+        | op::TO_BOOL
+        | op::YIELD_VALUE
+        | op::UNARY_NOT
+        | op::LIST_EXTEND
+        | op::UNPACK_SEQUENCE => 1,
         op::BINARY_SUBSCR
         | op::BINARY_OP
         | op::COMPARE_OP

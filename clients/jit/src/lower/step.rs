@@ -37,7 +37,7 @@ impl Lowering<'_, '_> {
             self.after_consuming(&taken);
         }
         match result {
-            Err(_) if self.source.code.raises_from(instruction.start) => Ok(self.leave()),
+            Err(_) if self.code.raises_from(instruction.start) => Ok(self.leave()),
             Err(_) if self.may_end(instruction.start) => Ok(self.end()),
             result => result,
         }
@@ -110,6 +110,9 @@ impl Lowering<'_, '_> {
             op::DELETE_NAME | op::DELETE_GLOBAL => return self.delete_global(argument),
             op::LOAD_DEREF => return self.load_cell(argument),
             op::STORE_DEREF => return self.store_cell(argument),
+            op::RETURN_CONST if self.around.is_some() => return self.end_expression(),
+            op::YIELD_VALUE => return self.yield_item(),
+            op::MAKE_CELL => drop(self.cells.insert(argument as usize)),
             op::RETURN_VALUE | op::RETURN_CONST if self.keeps_variables() => return Ok(self.end()),
             op::LOAD_ATTR => {
                 let object = self.pop()?;
@@ -346,7 +349,7 @@ impl Lowering<'_, '_> {
     }
 
     fn constant(&self, index: u32) -> Result<Literal> {
-        let literal = self.source.constants.get(index as usize);
+        let literal = self.constants.get(index as usize);
         literal.cloned().ok_or_else(|| "internal: no such constant".into())
     }
 
@@ -393,6 +396,13 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn load(&mut self, index: usize) -> Result<Flow> {
+        if self.cells.contains(&index) && self.around.is_none() {
+            return Err("a cell".into());
+        }
+        self.load_variable(index)
+    }
+
+    pub(super) fn load_variable(&mut self, index: usize) -> Result<Flow> {
         self.bind(index)?;
         let value = self.locals.get(index).cloned().ok_or("internal: no such local")?;
         if value.kind == Kind::Unbound {
@@ -402,7 +412,7 @@ impl Lowering<'_, '_> {
         Ok(Flow::Next)
     }
 
-    fn store(&mut self, index: usize) -> Result<()> {
+    pub(super) fn store(&mut self, index: usize) -> Result<()> {
         let mut value = self.pop()?;
         if value.kind == Kind::Null {
             value.kind = Kind::Unbound; // what LOAD_FAST_AND_CLEAR has found

@@ -31,7 +31,7 @@ impl Lowering<'_, '_> {
     /// A constant, as it was read.
     pub(super) fn literal_of(&self, value: &Val) -> Option<&Literal> {
         let Kind::Constant(address) = value.kind else { return None };
-        self.source.constants.iter().find(|literal| literal.address == address)
+        self.constants.iter().find(|literal| literal.address == address)
     }
 
     /// A tuple that is a constant as an object whose items are known; other values as they are.
