@@ -26,8 +26,8 @@ MATURIN = "maturin>=1.9,<2"
 # What was chosen for other programs, and would move or change ours; and options of makes and compilers of C.
 NOT_FOR_CARGO = re.compile(r"(CARGO_(BUILD|PROFILE|TARGET|UNSTABLE)_|CARGO_ENCODED_|RUSTFLAGS|RUSTC$|MAKEFLAGS|MFLAGS|MAKELEVEL"
                            r"|CFLAGS|LDFLAGS|PYO3_)")
-# Of use with another package alone, or with a compiler in it that is large: a wheel, and no part of what is installed with an interpreter.
-WHEELS_ONLY = ("dynamo", "jit")
+# Of use with another package or interpreter alone, or with a compiler in it that is large: a wheel, and no part of what is installed with an interpreter.
+WHEELS_ONLY = ("dynamo", "framehook", "jit")
 # Beside the files that were put together: of which source they are.
 STAMP = "made-of"
 

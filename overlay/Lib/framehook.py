@@ -57,26 +57,63 @@ from functools import partial
 from types import CodeType
 
 try:
-    from _framecore import (
-        DISABLE, Disable, FrameEvent, FrameView, HookBlock, IncompatibleCodeError, Suspension, add_frame_hook,
-        call_reentrant, call_unhooked, clear_frame_hooks, enable_frame_hook, enable_frame_hook_for_code,
-        enable_frame_hook_in_thread, frame_hook_id, frame_hooks, never_dispatch, remove_frame_hook)
-    from _framecore import incompatibility as _incompatibility
+    import _framecore as _core
 except ImportError:
-    raise ImportError(
-        "framehook needs an interpreter that has frame hooks: a Ferrule, built with its Rust "
-        f"frame core. This one is {sys.executable or 'another'} ({sys.version.split()[0]}).",
-        name="framehook") from None
+    try:
+        # The distribution framehook has it beside this file.
+        from framehook import _monitoring as _core
+    except ImportError:
+        raise ImportError(
+            "framehook needs an interpreter that has frame hooks, a Ferrule built with its Rust frame core, or the "
+            "distribution framehook (pip install framehook) and a CPython with sys.monitoring, 3.12 or newer. "
+            f"This one is {sys.executable or 'another'} ({sys.version.split()[0]}).",
+            name="framehook") from None
+
+DISABLE = _core.DISABLE
+Disable = _core.Disable
+FrameEvent = _core.FrameEvent
+FrameView = _core.FrameView
+IncompatibleCodeError = _core.IncompatibleCodeError
 
 __all__ = [
-    "DISABLE", "CodeMap", "Disable", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
+    "DISABLE", "CodeMap", "Disable", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError", "NotSupported",
     "add", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled", "disabled_for_code",
     "disabled_in_thread", "enable", "enable_for_code", "enable_in_thread", "hook", "hooks",
-    "incompatibility", "reentrant", "remove", "unhooked", "version",
+    "incompatibility", "reentrant", "remove", "supports", "unhooked", "version",
 ]
 
 # As PyUnstable_FrameHook_Version() returns it.
 version = 1
+
+
+# What hooks may be unable to do on another interpreter than Ferrule.
+_FEATURES = ("creation", "dropped", "function", "replace", "result")
+# Those that are missing here, each with the reason.
+_missing = getattr(_core, "MISSING", {})
+
+
+class NotSupported(NotImplementedError):
+    """Raised where a hook uses what this interpreter cannot do; supports() tells beforehand."""
+
+
+def supports(feature):
+    """Whether hooks can do this on the running interpreter.  On Ferrule they can do all of it.
+
+        "creation"      they are called when a generator is made, not when it first runs
+        "dropped"       an event is delivered when a suspended generator is closed or released
+        "function"      view.function is the function that was called
+        "replace"       a hook may return code that runs instead
+        "result"        view.result(value) ends the call
+
+    ValueError: there is no such feature.
+    """
+    if feature not in _FEATURES:
+        raise ValueError(f"frame hooks have no feature {feature!r}; there are {', '.join(_FEATURES)}")
+    return feature not in _missing
+
+
+if _missing:
+    _core.NotSupported = NotSupported
 
 
 def __dir__():
@@ -119,7 +156,7 @@ def add(callable, name=None, *, first=False, before=None, after=None, this_threa
         if manner == _ORDINARY:
             manner = callable._manner
         callable, name = callable.callable, name or callable.name
-    return add_frame_hook(callable, name, *manner)
+    return _core.add_frame_hook(callable, name, *manner)
 
 
 _ORDINARY = 0, 0, False, False
@@ -141,20 +178,20 @@ def _manner(first, before, after, this_thread, visible):
 
 def remove(hook):
     """Remove a hook.  ValueError: it is not installed."""
-    remove_frame_hook(hook.callable if isinstance(hook, _Hook) else hook)
+    _core.remove_frame_hook(hook.callable if isinstance(hook, _Hook) else hook)
 
 
 def clear():
     """Remove all hooks, also those of others."""
-    clear_frame_hooks()
+    _core.clear_frame_hooks()
 
 
 def hooks():
     """A list of HookInfo, in the order in which hooks are called."""
-    return [_info(facts) for facts in frame_hooks()]
+    return [_info(facts) for facts in _core.frame_hooks()]
 
 
-class hook(HookBlock, ContextDecorator):
+class hook(_core.HookBlock, ContextDecorator):
     """A hook that is installed for the time of a `with` block or of a call.
 
         with framehook.hook(callable):
@@ -211,32 +248,32 @@ _Hook = hook
 
 def enable(hook):
     """Enable a hook that disable() has disabled."""
-    enable_frame_hook(_id_of(hook), True)
+    _core.enable_frame_hook(_id_of(hook), True)
 
 
 def disable(hook):
     """Disable a hook.  It keeps its position, and the code for which it is disabled."""
-    enable_frame_hook(_id_of(hook), False)
+    _core.enable_frame_hook(_id_of(hook), False)
 
 
 def enable_in_thread(hook):
     """Enable a hook that disable_in_thread() has disabled in this thread."""
-    enable_frame_hook_in_thread(_id_of(hook), True)
+    _core.enable_frame_hook_in_thread(_id_of(hook), True)
 
 
 def disable_in_thread(hook):
     """Disable a hook in this thread."""
-    enable_frame_hook_in_thread(_id_of(hook), False)
+    _core.enable_frame_hook_in_thread(_id_of(hook), False)
 
 
 def enable_for_code(hook, code):
     """Enable a hook for a code object for which it is disabled."""
-    enable_frame_hook_for_code(_id_of(hook), _code_of(code), True)
+    _core.enable_frame_hook_for_code(_id_of(hook), _code_of(code), True)
 
 
 def disable_for_code(hook, code):
     """Disable a hook for a code object, in all threads, as the answer DISABLE does."""
-    enable_frame_hook_for_code(_id_of(hook), _code_of(code), False)
+    _core.enable_frame_hook_for_code(_id_of(hook), _code_of(code), False)
 
 
 def disabled(hook):
@@ -245,7 +282,7 @@ def disabled(hook):
     Blocks nest, also those of other threads.  After the last of them the hook is
     as before, unless disable() was called.
     """
-    return Suspension(_id_of(hook), False, None)
+    return _core.Suspension(_id_of(hook), False, None)
 
 
 def disabled_in_thread(hook):
@@ -255,7 +292,7 @@ def disabled_in_thread(hook):
     again.  An object that is entered in several threads leaves the calling one's
     block, if there is one, and otherwise the last one.
     """
-    return Suspension(_id_of(hook), True, None)
+    return _core.Suspension(_id_of(hook), True, None)
 
 
 def disabled_for_code(hook, *codes):
@@ -265,12 +302,12 @@ def disabled_for_code(hook, *codes):
     code for which it returned DISABLE.  TypeError: one of them has no code; the
     hook is disabled for none.
     """
-    return Suspension(_id_of(hook), False, tuple(map(_code_of, codes)))
+    return _core.Suspension(_id_of(hook), False, tuple(map(_code_of, codes)))
 
 
 def incompatibility(code, other):
     """Why a frame of `code` cannot run `other` instead, as a str.  None: it can."""
-    return _incompatibility(_code_of(code), _code_of(other))
+    return _core.incompatibility(_code_of(code), _code_of(other))
 
 
 def unhooked(function, *, callees=False):
@@ -281,7 +318,7 @@ def unhooked(function, *, callees=False):
     """
     if not callable(function):
         raise TypeError(f"a function is expected, not {type(function).__name__}")
-    return partial(call_unhooked, callees, function)
+    return partial(_core.call_unhooked, callees, function)
 
 
 def reentrant(function):
@@ -293,7 +330,7 @@ def reentrant(function):
     """
     if not callable(function):
         raise TypeError(f"a function is expected, not {type(function).__name__}")
-    return partial(call_reentrant, function)
+    return partial(_core.call_reentrant, function)
 
 
 class _CodeReference(weakref.ref):
@@ -444,7 +481,7 @@ def _id_of(hook):
         return hook
     if isinstance(hook, _Hook):
         hook = hook.callable
-    return frame_hook_id(hook)
+    return _core.frame_hook_id(hook)
 
 
 def _code_of(code):
@@ -468,5 +505,5 @@ def _code_below(code):
 
 # No hook is called for the code of this module.
 for _code in [*_code_below(sys._getframe().f_code), HookInfo.__new__.__code__]:
-    never_dispatch(_code)
+    _core.never_dispatch(_code)
 del _code

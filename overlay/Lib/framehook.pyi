@@ -1,25 +1,74 @@
 # Types of framehook.py, which imports no typing at run time.
 
-from _framecore import (
-    DISABLE as DISABLE,
-    Disable as Disable,
-    FrameEvent as FrameEvent,
-    FrameView as FrameView,
-    IncompatibleCodeError as IncompatibleCodeError,
-)
+from _typeshed import structseq
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, ContextDecorator
 from types import CodeType, FunctionType, MethodType, TracebackType
-from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Never, ParamSpec, TypeAlias, TypeVar, final
 
 __all__ = [
-    "DISABLE", "CodeMap", "Disable", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError",
+    "DISABLE", "CodeMap", "Disable", "FrameEvent", "FrameView", "HookInfo", "IncompatibleCodeError", "NotSupported",
     "add", "clear", "disable", "disable_for_code", "disable_in_thread", "disabled", "disabled_for_code",
     "disabled_in_thread", "enable", "enable_for_code", "enable_in_thread", "hook", "hooks",
-    "incompatibility", "reentrant", "remove", "unhooked", "version",
+    "incompatibility", "reentrant", "remove", "supports", "unhooked", "version",
 ]
 
 version: int
+
+@final
+class Disable: ...
+
+DISABLE: Final[Disable]
+
+@final
+class FrameView:
+    @property
+    def code(self) -> CodeType: ...
+    @property
+    def function(self) -> FunctionType: ...
+    @property
+    def globals(self) -> dict[str, Any]: ...
+    @property
+    def builtins(self) -> dict[str, Any]: ...
+    @property
+    def argument_names(self) -> tuple[str, ...]: ...
+    @property
+    def free_variables(self) -> dict[str, Any]: ...
+    @property
+    def locals(self) -> MutableMapping[str, Any] | None: ...
+    @property
+    def caller(self) -> tuple[CodeType | None, int]: ...
+    def argument(self, key: int | str, /) -> Any: ...
+    def arguments(self, /) -> dict[str, Any]: ...
+    def watch(
+        self, /, callback: Callable[[FrameEvent], object], data: object = None, *, yields: bool = False, resumes: bool = False,
+        arguments: bool = False, caller: bool = False,
+    ) -> None: ...
+    # None. mypy refuses `return view.result(value)` where that is all that is declared.
+    def result(self, value: object, /) -> Never | None: ...
+    def exclude_callees(self, /) -> None: ...
+    def only_callees(self, /, *, everywhere: bool = False) -> None: ...
+
+@final
+class FrameEvent(structseq[Any], tuple[str, Any, CodeType, Any]):
+    @property
+    def kind(self) -> Literal["returned", "raised", "yielded", "resumed", "dropped"]: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def code(self) -> CodeType: ...
+    @property
+    def data(self) -> Any: ...
+    @property
+    def arguments(self) -> dict[str, Any] | None: ...
+    @property
+    def caller(self) -> tuple[CodeType | None, int] | None: ...
+
+class IncompatibleCodeError(ValueError): ...
+
+class NotSupported(NotImplementedError): ...
+
+def supports(feature: str) -> bool: ...
 
 _Value = TypeVar("_Value")
 _Parameters = ParamSpec("_Parameters")

@@ -122,7 +122,7 @@ class Threads(HookTestCase):
     @unittest.skipUnless(hasattr(os, "fork"), "no fork")
     def test_a_forked_child(self):
         program = """
-import os, _framecore
+import os, framehook
 seen = []
 def target(): pass
 def hook(view):
@@ -131,11 +131,11 @@ def hook(view):
         forks.pop()
         pids.append(os.fork())
 forks, pids = [1], []
-_framecore.add_frame_hook(hook)
+framehook.add(hook)
 target()
 target()
 assert seen.count("target") == 2, seen
-_framecore.remove_frame_hook(hook)
+framehook.remove(hook)
 if pids[0]:
     assert os.waitpid(pids[0], 0)[1] == 0
 else:

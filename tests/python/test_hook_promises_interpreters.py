@@ -45,9 +45,9 @@ print("end of the program")
         self.assertEqual(sorted(lines[1:]), ["released C 3", "released Python 3"])
 
     SUBINTERPRETERS = """
-import sys, _framecore, _interpreters
+import sys, framehook, _interpreters
 seen = []
-_framecore.add_frame_hook(lambda view: seen.append(view.code.co_name))
+framehook.add(lambda view: seen.append(view.code.co_name))
 
 other = _interpreters.create()
 def run(source):
@@ -55,13 +55,13 @@ def run(source):
     assert problem is None, problem
 
 run('''if True:
-    import _framecore
-    assert _framecore.frame_hooks() == []
+    import framehook
+    assert framehook.hooks() == []
     def target():
         return 1
     assert target() == 1
     own = []
-    _framecore.add_frame_hook(lambda view: own.append(view.code.co_name))
+    framehook.add(lambda view: own.append(view.code.co_name))
     target()
     assert own[-1] == "target", own
     class Released:
@@ -69,11 +69,11 @@ run('''if True:
             pass
         def __del__(self):
             print("released in the other", flush=True)
-    _framecore.add_frame_hook(Released())
-    assert len(_framecore.frame_hooks()) == 2
+    framehook.add(Released())
+    assert len(framehook.hooks()) == 2
 ''')
 assert "target" not in seen, seen
-assert len(_framecore.frame_hooks()) == 1
+assert len(framehook.hooks()) == 1
 def mine():
     pass
 del seen[:]

@@ -10,7 +10,7 @@ import types
 import unittest
 import weakref
 
-from support import framehook, in_new_thread, needs_hooks, use_extensions
+from support import framehook, in_new_thread, needs_hooks, not_over_monitoring, use_extensions
 from test_hook_watching import Watcher
 
 use_extensions()
@@ -303,6 +303,7 @@ class Failures(unittest.TestCase):
         self.assertIn("the drop callback of frame hook", found[0].err_msg)
         del found[:]
 
+    @not_over_monitoring
     def test_to_resume_the_generator_of_the_event(self):
         answers = []
 
@@ -321,6 +322,7 @@ class Failures(unittest.TestCase):
         self.assertEqual(answers, ["generator already executing"] * 3)
         self.assertEqual(list(generator), [])
 
+    @not_over_monitoring
     def test_to_close_the_generator_that_is_resumed(self):
         answers = []
 
