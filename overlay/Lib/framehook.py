@@ -113,7 +113,7 @@ def supports(feature):
 
 
 if _missing:
-    _core.NotSupported = NotSupported
+    _core.raise_as(NotSupported)
 
 
 def __dir__():

@@ -17,12 +17,16 @@ import gc
 import os
 import sys
 from _thread import RLock, _local, get_ident
-from collections import namedtuple
 from functools import partial
+from itertools import count
 from operator import index
 from time import perf_counter_ns
 from types import AsyncGeneratorType, BuiltinMethodType, CodeType, CoroutineType, FunctionType, GeneratorType, MethodType
 from weakref import ref
+
+from framehook._views import (
+    DISABLE, EXCLUDE_CALLEES, MISSING, NAME, ON_EXIT, ON_RESUME, ON_YIELD, ONLY_CALLEES_EVERYWHERE, Disable, FrameEvent, FrameView,
+    IncompatibleCodeError, not_supported, raise_as)
 
 if not hasattr(sys, "monitoring"):
     raise ImportError("sys.monitoring is needed, which CPython has since 3.12")
@@ -33,33 +37,14 @@ get_frame = sys._getframe
 call_tracing = sys.call_tracing
 is_callable = callable
 
-# Features of framehook that there are not, each with the reason.
-MISSING = {
-    "creation": "sys.monitoring has no event for the creation of a generator",
-    "dropped": "sys.monitoring has no event for a generator that is closed or released while suspended",
-    "function": "CPython does not tell which function a frame belongs to",
-    "replace": "a frame that sys.monitoring reports has its code already",
-    "result": "sys.monitoring cannot end a call with a value",
-}
-NotSupported = None         # set by framehook, whose it is
-
-
-def not_supported(feature):
-    return NotSupported(f"not on this interpreter: {MISSING[feature]} (framehook.supports({feature!r}) is False)")
-
-
-NAME = "framehook"
 # That of optimizers first, which no other tool takes: the callbacks of higher ids are called first, so hooks before tools, as on
 # Ferrule. Those of profilers, coverage and debuggers last.
 TOOL_IDS = (5, 4, 3, 2, 1, 0)
 MOST_HOOKS = 1024
 LAST, FIRST, BEFORE, AFTER = range(4)
-EXCLUDE_CALLEES, ONLY_CALLEES, ONLY_CALLEES_EVERYWHERE = 1, 2, 3
-ON_EXIT, ON_YIELD, ON_RESUME = 1, 2, 4
 # By the kinds of events. One that is thrown in is a resumption.
 REQUESTED = {"returned": ON_EXIT, "raised": ON_EXIT, "yielded": ON_YIELD, "resumed": ON_RESUME, "thrown": ON_RESUME}
 GENERATORS = 0x20 | 0x80 | 0x200        # co_flags: generator, coroutine, asynchronous generator
-OPTIMIZED, VARARGS, VARKEYWORDS = 0x1, 0x4, 0x8
 CODE_OF = {GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
 
 STARTS = events.PY_START
@@ -68,222 +53,32 @@ set_traceback = BaseException.__dict__["__traceback__"].__set__
 set_context = BaseException.__dict__["__context__"].__set__
 
 
-# ---- what hooks see --------------------------------------------------------------
-
-class Disable:
-    """The type of framehook.DISABLE, the answer that disables a frame hook for a code object."""
-
-    __slots__ = ()
-    __module__ = NAME
-
-    def __new__(cls):
-        raise TypeError("cannot create 'framehook.Disable' instances")
-
-    def __repr__(self):
-        return "framehook.DISABLE"
-
-    def __reduce__(self):
-        return "DISABLE"
-
-
-DISABLE = object.__new__(Disable)
-
-
-class IncompatibleCodeError(ValueError):
-    """A frame hook returned code that cannot run instead of the frame's."""
-
-    __module__ = NAME
-
-
-class FrameEvent(namedtuple("FrameEvent", "kind value code data")):
-    """An event of a frame that a hook watches."""
-
-    __module__ = NAME
-
-    @property
-    def arguments(self):
-        """with watch(arguments=True): a dict of the arguments as they were on entry"""
-        return vars(self).get("arguments")
-
-    @property
-    def caller(self):
-        """with watch(caller=True): code and line of the caller, as FrameView.caller"""
-        return vars(self).get("caller")
-
-
-FrameEvent.kind.__doc__ = "'returned', 'raised', 'yielded' or 'resumed'"
-FrameEvent.value.__doc__ = "the value returned or yielded, or the exception; otherwise None"
-FrameEvent.code.__doc__ = "the code object that ran"
-FrameEvent.data.__doc__ = "the data given to watch()"
-
-
-class FrameView:
-    """A frame before its first instruction. It can be used until the hook returns."""
-
-    __slots__ = ("_frame", "_scope", "_thread", "_watch")
-    __module__ = NAME
-
-    def __new__(cls):
-        raise TypeError("cannot create 'framehook.FrameView' instances")
-
-    def _read(self):
-        if self._thread != get_ident():
-            raise RuntimeError("this view of a frame belongs to another thread: the one whose hook was given it")
-        if (frame := self._frame) is None:
-            raise RuntimeError("this view of a frame has expired: it can be used until the hook returns")
-        return frame
-
-    @property
-    def code(self):
-        """The code object that is to run."""
-        return self._read().f_code
-
-    @property
-    def function(self):
-        """The function that was called. NotSupported: it is not known here."""
-        self._read()
-        raise not_supported("function")
-
-    @property
-    def globals(self):
-        """The frame's globals."""
-        return self._read().f_globals
-
-    @property
-    def builtins(self):
-        """The frame's builtins."""
-        return self._read().f_builtins
-
-    @property
-    def argument_names(self):
-        """The names of the parameters, in the order of argument()."""
-        return parameters(self._read().f_code)
-
-    @property
-    def free_variables(self):
-        """A new dict of the free variables by name, without those that are unset."""
-        frame = self._read()
-        return values(frame, frame.f_code.co_freevars)
-
-    @property
-    def locals(self):
-        """The mapping with the locals of a module, a class body or exec(); otherwise None."""
-        frame = self._read()
-        return None if frame.f_code.co_flags & OPTIMIZED else frame.f_locals
-
-    @property
-    def caller(self):
-        """Code object and line of the calling frame; (None, -1) if no Python code has called."""
-        return caller_of(self._read())
-
-    def argument(self, key, /):
-        """Return the argument of that number or parameter name."""
-        if hasattr(type(key), "__index__"):
-            number = index(key)
-            names = parameters(self._read().f_code)
-            if not 0 <= number < len(names):
-                raise IndexError("the code has no parameter of that number")
-            key = names[number]
-        elif not isinstance(key, str):
-            raise TypeError("the name of a parameter is a str")
-        elif (key := str.__str__(key)) not in parameters(self._read().f_code):
-            raise KeyError(key)
-        found = values(self._read(), (key,))
-        if key not in found:
-            raise UnboundLocalError(f"parameter '{key}' has no value any more: its cell was emptied")
-        return found[key]
-
-    def arguments(self, /):
-        """Return a new dict of all arguments by parameter name."""
-        frame = self._read()
-        return values(frame, parameters(frame.f_code))
-
-    def watch(self, /, callback, data=None, *, yields=False, resumes=False, arguments=False, caller=False):
-        """Have callback(event) called when the frame returns or raises; with yields and resumes also when it is
-        suspended and resumed. event.data is data. With arguments, event.arguments is a dict of the arguments as they
-        are now; with caller, event.caller is self.caller."""
-        if not is_callable(callback):
-            raise TypeError("the callback of watch() must be callable")
-        requested = ON_EXIT | (ON_YIELD if yields else 0) | (ON_RESUME if resumes else 0)
-        watch = Watch(callback, data, requested, self.arguments() if arguments else None, self.caller if caller else None)
-        self._read()
-        if self._watch is not None:
-            raise RuntimeError("this hook watches the frame already: watch() is called once")
-        self._watch = watch
-
-    def result(self, value, /):
-        """Have the call return value. NotSupported: that cannot be done here."""
-        self._read()
-        raise not_supported("result")
-
-    def exclude_callees(self, /):
-        """Do not call the hook for callees of this frame on this stack, until it is left."""
-        self._set_scope(EXCLUDE_CALLEES)
-
-    def only_callees(self, /, *, everywhere=False):
-        """Call the hook for callees of this frame, until it is left, even if a scope around it
-        excludes them. With everywhere, and in no other thread or greenlet."""
-        self._set_scope(ONLY_CALLEES_EVERYWHERE if everywhere else ONLY_CALLEES)
-
-    def _set_scope(self, kind):
-        self._read()
-        if self._scope:
-            raise RuntimeError("this hook has given the frame a scope already: exclude_callees() or only_callees() is called once")
-        self._scope = kind
-
-
-def parameters(code):
-    """The names of the parameters, *args and **kwargs included."""
-    count = code.co_argcount + code.co_kwonlyargcount
-    return code.co_varnames[:count + bool(code.co_flags & VARARGS) + bool(code.co_flags & VARKEYWORDS)]
-
-
-def values(frame, names):
-    """A new dict of those local variables of these names that have a value."""
-    if not names:
-        return {}
-    found = frame.f_locals
-    return {name: found[name] for name in names if name in found}
-
-
-def caller_of(frame):
-    frame = frame.f_back
-    while frame is not None and frame.f_globals is own_globals:
-        frame = frame.f_back
-    return (None, -1) if frame is None else (frame.f_code, frame.f_lineno)
-
-
 # ---- hooks, code objects and watched frames --------------------------------------
 
 class Hook:
     """An installed hook."""
 
-    __slots__ = ("alone", "calls", "callable", "depth", "errors", "id", "name", "nanoseconds", "off", "only_in", "removed", "threads",
+    __slots__ = ("alone", "blocks", "calls", "callable", "errors", "id", "name", "nanoseconds", "off", "only_in", "removed", "threads",
                  "visible")
 
     def __init__(self, callable, name, only_in, visible):
         self.callable, self.name, self.only_in, self.visible = callable, name, only_in, visible
-        self.id = next_id()
+        self.id = next(hook_ids)
         self.calls = self.errors = self.nanoseconds = 0
         self.removed = self.off = False
-        self.depth = 0      # blocks in progress in which it is disabled
-        self.threads = {}   # the thread in which it is disabled -> whether it is without blocks, and how many blocks
+        self.blocks = [0]   # how many blocks are in progress in which it is disabled
+        self.threads = {}   # number of a thread -> whether it is disabled there, and how many such blocks are in progress
         self.alone = []     # scopes in force with `everywhere`
 
     def is_for_here(self):
-        here = get_ident()
-        disabled = self.threads.get(here)
-        return (self.only_in is None or self.only_in == here) and not (disabled and any(disabled))
+        disabled = self.threads.get(here.number)
+        return (self.only_in is None or self.only_in == here.number) and not (disabled and any(disabled))
 
     def leave_thread(self, thread):
-        """A thread is at its end, and another one may get its number."""
+        """A thread is at its end."""
         self.threads.pop(thread, None)
         if self.only_in == thread:
             uninstall(self)
-
-
-def next_id(number=iter(range(1, sys.maxsize))):
-    return next(number)
 
 
 class Code:
@@ -292,7 +87,9 @@ class Code:
     __slots__ = ("code", "events", "live", "never", "off", "paused")
 
     def __init__(self, code):
-        def forget(_, key=id(code)):
+        key = id(code)
+
+        def forget(_):
             codes.pop(key, None)
 
         self.code = ref(code, forget)
@@ -301,15 +98,6 @@ class Code:
         self.paused = {}        # the same, with the number of blocks in progress
         self.events = 0         # local events
         self.live = 0           # watched frames
-
-
-class Watch:
-    """What a hook has requested for a frame, as its callbacks need it."""
-
-    __slots__ = ("arguments", "callback", "caller", "data", "events", "hook", "visible")
-
-    def __init__(self, callback, data, requested, arguments, caller):
-        self.callback, self.data, self.events, self.arguments, self.caller = callback, data, requested, arguments, caller
 
 
 class Record:
@@ -331,6 +119,8 @@ class Scope:
 
 
 hooks = []              # in order
+hook_ids = count(1)
+thread_numbers = count(1)
 codes = {}              # id of a code object -> Code
 records = {}            # id of a frame object -> Record
 tool = None             # the tool id, while there are hooks
@@ -381,8 +171,9 @@ class PerThread(_local):
     """What a thread has."""
 
     def __init__(self):
+        self.number = next(thread_numbers)  # which no other thread has, now or later
         self.stack = []                     # its scopes, the innermost last, apart from those of greenlets
-        self.end = ThreadEnd(get_ident())   # is released when the thread ends
+        self.end = ThreadEnd(self.number)   # is released when the thread ends
 
 
 class ThreadEnd:
@@ -393,13 +184,13 @@ class ThreadEnd:
 
     def __del__(self, is_finalizing=sys.is_finalizing):
         if self.hooks and not is_finalizing():
-            ending.append(self.thread)
+            ending.append(get_ident())
             while self.hooks:
                 self.hooks.pop().leave_thread(self.thread)
-            ending.remove(self.thread)
+            ending.remove(get_ident())
 
 
-ending = []             # threads whose hooks are being removed
+ending = []             # identifiers of threads at their end, which remove hooks; what such a thread has is made anew if it is needed
 here = PerThread()
 stacks = {}             # id of a greenlet -> a weak reference to it, its scopes
 
@@ -415,9 +206,11 @@ def stack_here():
         return here.stack
     found = stacks.get(id(current))
     if found is None or found[0]() is not current:
-        def forget(_, key=id(current)):
+        key = id(current)
+
+        def forget(_):
             stacks.pop(key, None)
-        found = stacks[id(current)] = ref(current, forget), []
+        found = stacks[key] = ref(current, forget), []
     return found[1]
 
 
@@ -511,8 +304,8 @@ def on_start(code, offset):
     is_excluded = excluded() if scopes_in_force else None
     record = None
     for hook in tuple(hooks):
-        if (hook.removed or hook.off or hook.depth
-                or found is not None and (hook.id in found.off or hook.id in found.paused)
+        if (hook.removed or hook.off or hook.blocks[0]
+                or found is not None and (hook.id in found.off or found.paused.get(hook.id))
                 or (hook.threads or hook.only_in is not None) and not hook.is_for_here()
                 or is_excluded is not None and is_excluded(hook)):
             continue
@@ -817,7 +610,7 @@ def install(callable, name, position, neighbour, this_thread, visible):
         raise RuntimeError("frame hooks cannot be added while the interpreter ends")
     if this_thread and get_ident() in ending:
         raise RuntimeError("this thread is at its end, and takes no frame hooks of its own any more")
-    hook = Hook(callable, name, get_ident() if this_thread else None, visible)
+    hook = Hook(callable, name, here.number if this_thread else None, visible)
     with lock:
         if installed(callable) is not None:
             raise ValueError("this frame hook is installed already")
@@ -928,7 +721,7 @@ def clear_frame_hooks():
 
 
 def describe(hook, order):
-    enabled = not (hook.off or hook.depth)
+    enabled = not (hook.off or hook.blocks[0])
     return {"order": order, "id": hook.id, "name": hook.name, "hook": hook.callable, "enabled": enabled, "calls": hook.calls,
             "replacements": 0, "errors": hook.errors, "nanoseconds": hook.nanoseconds}
 
@@ -948,7 +741,7 @@ def thread_switch(hook):
     """Whether the hook is disabled in the calling thread, and in how many blocks."""
     if hook not in here.end.hooks:
         here.end.hooks.append(hook)
-    return hook.threads.setdefault(get_ident(), [False, 0])
+    return hook.threads.setdefault(here.number, [False, 0])
 
 
 def enable_frame_hook_in_thread(id, on, /):
@@ -1085,41 +878,51 @@ class Suspension:
         """Begin a block in which the hook is disabled."""
         hook = hook_of(self._id)
         with lock:
-            if self._codes is not None:
-                for code in self._codes:
-                    paused = known(code).paused
-                    paused[hook.id] = paused.get(hook.id, 0) + 1
-            elif self._in_thread:
-                thread_switch(hook)[1] += 1
-            else:
-                hook.depth += 1
-            self._began_in.append(get_ident())
+            switches = self._switches(hook, here.number)
+            self._began_in.append(here.number)
+            done = 0
+            try:
+                for counts, key in switches:
+                    counts[key] += 1
+                    done += 1
+            except BaseException:
+                for counts, key in switches[:done]:
+                    counts[key] -= 1
+                self._began_in.pop()
+                raise
 
     def __exit__(self, exc_type, exc, traceback, /):
         """End such a block."""
         with lock:
             if not self._began_in:
                 return
-            thread = get_ident()
+            thread = here.number
             if thread in self._began_in:
-                at = len(self._began_in) - 1 - self._began_in[::-1].index(thread)
-                self._began_in.pop(at)
+                self._began_in.reverse()
+                self._began_in.remove(thread)
+                self._began_in.reverse()
             else:
                 thread = self._began_in.pop()
             hook = next((hook for hook in hooks if hook.id == self._id), None)
-            if hook is None:
-                return
-            if self._codes is not None:
-                for code in self._codes:
-                    paused = known(code).paused
-                    if paused.get(hook.id, 0) > 1:
-                        paused[hook.id] -= 1
-                    else:
-                        paused.pop(hook.id, None)
-            elif not self._in_thread:
-                hook.depth -= 1
-            elif (switch := hook.threads.get(thread)) is not None:
-                switch[1] -= 1
+            for counts, key in self._switches(hook, thread) if hook is not None else ():
+                counts[key] -= 1
+
+    def _switches(self, hook, thread):
+        """Where the blocks in progress are counted: pairs of a mapping or list, and a key or index of it."""
+        if self._codes is not None:
+            found = [(known(code).paused, hook.id) for code in self._codes]
+            for counts, key in found:
+                counts.setdefault(key, 0)
+            return found
+        if self._in_thread:
+            if thread == here.number:
+                thread_switch(hook)
+            return [(hook.threads[thread], 1)] if thread in hook.threads else []
+        return [(hook.blocks, 0)]
+
+
+# What framehook takes from here beside the functions.
+__all__ = ["DISABLE", "MISSING", "Disable", "FrameEvent", "FrameView", "IncompatibleCodeError", "raise_as"]
 
 
 def code_below(code):
