@@ -246,6 +246,55 @@ use(target)
        "one:entry two:entry three:entry three:returned one:entry two:entry three:entry three:returned two:returned one:returned "
        "two:returned one:returned"])
 
+    def test_a_signal_handler_that_raises_leaves_no_lock(self):
+        """Wherever it interrupts a change of hooks: other threads can change them afterwards."""
+        self.assertEqual(self.program(r"""
+import framehook, signal, sys, threading
+class Stopped(Exception): pass
+def stop(number, frame): raise Stopped
+def hook(view): pass
+def change():
+    for n in range(20):
+        with framehook.hook(hook), framehook.disabled(hook): pass
+signal.signal(signal.SIGALRM, stop)
+stopped = 0
+for number in range(400):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.00005 + number % 50 * 0.00001)
+        change()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Stopped:
+        stopped += 1
+        framehook.clear()       # the end of a block may have been interrupted
+thread = threading.Thread(target=change, daemon=True)
+thread.start()
+thread.join(30)
+print(stopped > 20, thread.is_alive(), framehook.hooks(), [sys.monitoring.get_tool(number) for number in range(6)].count("framehook") <= 1)
+"""), ["True False [] True"])
+
+    def test_a_destructor_may_wait_for_a_thread_that_changes_hooks(self):
+        self.assertEqual(self.program(r"""
+import framehook, threading
+def other(view): pass
+class Data:
+    def __del__(self):
+        thread = threading.Thread(target=lambda: framehook.remove(framehook.add(other)), daemon=True)
+        thread.start()
+        thread.join(30)
+        ends.append(thread.is_alive())
+def generator(): yield
+def hook(view):
+    if view.code is generator.__code__: view.watch(print, Data())
+ends = []
+framehook.add(hook)
+made = generator()
+next(made)
+framehook.remove(hook)
+framehook.add(lambda view, data=Data(): None)
+framehook.clear()
+print(ends)
+"""), ["[False, False]"])
+
     def test_the_end_of_the_interpreter(self):
         """Hooks end with the functions of atexit. After that there are none, nor can any be added; daemon threads run on."""
         self.assertEqual(self.program(r"""

@@ -266,7 +266,7 @@ def examples(text):
 
 def documents():
     found = {}
-    for name in ("frame-hooks.md", "from-pep-523.md"):
+    for name in ("frame-hooks.md", "framehook-on-stock.md", "from-pep-523.md"):
         with open(os.path.join(ROOT, "docs", name), encoding="utf-8") as file:
             found[name] = file.read()
     return found

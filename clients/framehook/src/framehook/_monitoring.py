@@ -17,6 +17,7 @@ import gc
 import os
 import sys
 from _thread import RLock, _local, get_ident
+from contextlib import nullcontext
 from functools import partial
 from itertools import count
 from operator import index
@@ -39,6 +40,7 @@ is_callable = callable
 
 # That of optimizers first, which no other tool takes: the callbacks of higher ids are called first, so hooks before tools, as on
 # Ferrule. Those of profilers, coverage and debuggers last.
+TOOL = "".join(NAME)         # a string of its own: who has an id is known by it
 TOOL_IDS = (5, 4, 3, 2, 1, 0)
 MOST_HOOKS = 1024
 LAST, FIRST, BEFORE, AFTER = range(4)
@@ -47,7 +49,7 @@ REQUESTED = {"returned": ON_EXIT, "raised": ON_EXIT, "yielded": ON_YIELD, "resum
 GENERATORS = 0x20 | 0x80 | 0x200        # co_flags: generator, coroutine, asynchronous generator
 CODE_OF = {GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
 
-STARTS = events.PY_START
+STARTS, RETURNS, YIELDS, RESUMES = events.PY_START, events.PY_RETURN, events.PY_YIELD, events.PY_RESUME
 WATCHING = events.PY_START | events.PY_UNWIND | events.PY_THROW
 set_traceback = BaseException.__dict__["__traceback__"].__set__
 set_context = BaseException.__dict__["__context__"].__set__
@@ -138,31 +140,25 @@ visible_calls = []      # hooks whose callbacks run and are visible
 own_globals = globals()
 
 
-class Lock:
-    """Held for changes of more than one step. At the interpreter's end a daemon thread may hold it for ever."""
-
-    def __init__(self):
-        self.lock = RLock()
-        os.register_at_fork(before=self.lock.acquire, after_in_parent=self.lock.release, after_in_child=self.lock.release)
-
-    def __enter__(self):
-        if not sys.is_finalizing():
-            self.lock.acquire()
-
-    def __exit__(self, *exception):
-        try:
-            self.lock.release()
-        except RuntimeError:
-            pass        # it was not acquired
+def exclusive():
+    """The lock for changes of more than one step. At the interpreter's end a daemon thread may hold it for ever."""
+    return NO_LOCK if sys.is_finalizing() else lock
 
 
-lock = Lock()
+# A with statement enters and leaves it without a moment in which a signal handler could raise.
+lock = RLock()
+NO_LOCK = nullcontext()
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+# What changes have left. It is released without the lock, as destructors may wait for threads that change hooks too.
+garbage = []
 
 
 def known(code):
     """What is known about a code object; a new entry if nothing is."""
     found = codes.get(id(code))
-    if found is None or found.code() is not code:
+    if found is None:
+        found = codes.setdefault(id(code), Code(code))
+    if found.code() is not code:        # another one had the address
         found = codes[id(code)] = Code(code)
     return found
 
@@ -268,22 +264,13 @@ def dispatch_around(frame):
     return None
 
 
-def call(hook, function, argument):
-    """Call a hook or a callback of it."""
-    begin = perf_counter_ns()
+def call_visible(hook, function, argument):
+    """Call a hook or a callback of it so that trace functions and tools see what it does."""
+    visible_calls.append(hook)
     try:
-        if not hook.visible:
-            return function(argument)
-        visible_calls.append(hook)
-        try:
-            return call_tracing(function, (argument,))
-        finally:
-            visible_calls.remove(hook)
-    except BaseException:
-        hook.errors += 1
-        raise
+        return call_tracing(function, (argument,))
     finally:
-        hook.nanoseconds += perf_counter_ns() - begin
+        visible_calls.remove(hook)
 
 
 def on_start(code, offset):
@@ -312,26 +299,31 @@ def on_start(code, offset):
         view = new_view(FrameView)
         view._frame, view._thread, view._watch, view._scope = frame, get_ident(), None, 0
         hook.calls += 1
+        begin = perf_counter_ns()
         try:
-            answer = call(hook, hook.callable, view)
-            if answer is DISABLE:
-                found = known(code)
-                found.off.add(hook.id)
-            elif answer is not None:
-                refuse(hook, code, answer)
+            answer = call_visible(hook, hook.callable, view) if hook.visible else hook.callable(view)
+            if answer is not None:
+                if answer is DISABLE:
+                    found = known(code)
+                    found.off.add(hook.id)
+                else:
+                    refuse(hook, code, answer)
         except BaseException as error:
+            hook.errors += 1
             if record is not None:
                 begin_record(key, frame, record)        # the exception is an event of it
             set_traceback(error, outside(error.__traceback__))
             raise
         finally:
             view._frame = None
+            hook.nanoseconds += perf_counter_ns() - begin
         if view._watch is not None or view._scope:
             if record is None:
                 record = Record(found or known(code))
             request(record, hook, view)
     if record is not None:
-        begin_record(key, frame, record)
+        if not begin_record(key, frame, record):
+            return None
         begin_scopes(record)
         if code.co_flags & GENERATORS and (error := deliver(record, "resumed", None)) is not None:
             context, traceback = error.__context__, error.__traceback__
@@ -341,13 +333,13 @@ def on_start(code, offset):
                 set_context(error, context)
                 set_traceback(error, traceback)
                 del error
-    elif found is not None and found.off and not found.live and not any(
+    elif hooks and found is not None and found.off and not found.live and not any(
             hook.id not in found.off and not hook.off for hook in hooks):
         return silence(found, code)
     return None
 
 
-new_view = object.__new__
+new_view, new_event = object.__new__, tuple.__new__
 
 
 def refuse(hook, code, answer):
@@ -355,11 +347,9 @@ def refuse(hook, code, answer):
     chosen = answer.__func__ if type(answer) is MethodType else answer
     chosen = chosen.__code__ if type(chosen) is FunctionType else chosen
     if type(chosen) is not CodeType:
-        hook.errors += 1
         raise TypeError(f"frame hook {hook.name} returned neither None nor framehook.DISABLE nor a function or code object, but an "
                         f"object of type {type(answer).__name__}")
     if chosen is not code:
-        hook.errors += 1
         raise not_supported("replace")
 
 
@@ -382,12 +372,19 @@ def request(record, hook, view):
 
 
 def begin_record(key, frame, record):
+    """Keep what hooks have requested for a frame, and have its events. False: there are no hooks any more."""
     global global_events
     found = record.known
     code = frame.f_code
-    wanted = events.PY_RETURN
+    wanted = found.events | RETURNS
     if code.co_flags & GENERATORS:
-        wanted |= events.PY_YIELD | events.PY_RESUME
+        for watch in record.watches:
+            if watch.events & ON_YIELD:
+                wanted |= YIELDS
+            if watch.events & ON_RESUME:
+                wanted |= RESUMES
+        if record.scopes:
+            wanted |= YIELDS | RESUMES
         if hasattr(frame, "f_generator"):       # since 3.14
             def forget(_):
                 if records.get(key) is record:
@@ -400,15 +397,18 @@ def begin_record(key, frame, record):
     found.live += 1
     records[key] = record
     if global_events == WATCHING and found.events == wanted:
-        return
-    with lock:
-        if tool is not None:
-            if global_events != WATCHING:
-                global_events = WATCHING
-                monitoring.set_events(tool, WATCHING)
-            if found.events != wanted:
-                found.events = wanted
-                monitoring.set_local_events(tool, code, wanted)
+        return True
+    with exclusive():
+        if tool is None:        # no hook is left, so none has events
+            forget_record(key, record)
+            return False
+        if global_events != WATCHING:
+            global_events = WATCHING
+            monitoring.set_events(tool, WATCHING)
+        if found.events != wanted:
+            found.events = wanted
+            monitoring.set_local_events(tool, code, wanted)
+    return True
 
 
 def forget_record(key, record):
@@ -474,17 +474,21 @@ def deliver(record, kind, value, only=None):
         hook = watch.hook
         if hook.removed or not watch.events & REQUESTED[kind]:
             continue
-        event = FrameEvent("resumed" if kind == "thrown" else kind, None if kind == "thrown" else value, code, watch.data)
+        event = new_event(FrameEvent, (("resumed", None) if kind == "thrown" else (kind, value)) + (code, watch.data))
         if watch.arguments is not None:
             vars(event)["arguments"] = watch.arguments
         if watch.caller is not None:
             vars(event)["caller"] = watch.caller
+        begin = perf_counter_ns()
         try:
             if kind == "raised" or kind == "thrown":
-                during(value, call, hook, watch.callback, event)
+                during(value, hook, watch.callback, event)
+            elif hook.visible:
+                call_visible(hook, watch.callback, event)
             else:
-                call(hook, watch.callback, event)
+                watch.callback(event)
         except BaseException as raised:
+            hook.errors += 1
             set_traceback(raised, outside(raised.__traceback__))
             error = raised
             if code.co_flags & GENERATORS and isinstance(raised, (StopIteration, StopAsyncIteration)):
@@ -494,6 +498,8 @@ def deliver(record, kind, value, only=None):
                 break
             value = error
             kind = "raised" if kind == "returned" else "thrown" if kind == "resumed" else kind
+        finally:
+            hook.nanoseconds += perf_counter_ns() - begin
     try:
         return error
     finally:
@@ -507,17 +513,20 @@ def outside(traceback):
     return traceback
 
 
-def during(exception, function, *arguments):
-    """Call a function as within an except clause, and leave no trace of that in the exception."""
+def during(exception, hook, callback, event):
+    """Call a callback as within an except clause, and leave no trace of that in the exception."""
     traceback, context = exception.__traceback__, exception.__context__
     try:
         raise exception
     except BaseException:
         set_traceback(exception, traceback)
         set_context(exception, context)
-        return function(*arguments)
+        if hook.visible:
+            call_visible(hook, callback, event)
+        else:
+            callback(event)
     finally:
-        del exception, traceback, context, arguments
+        del exception, traceback, context, event
 
 
 EVENT_CALLBACKS = {
@@ -535,7 +544,7 @@ EVENT_CALLBACKS = {
 def start_or_stop():
     """Have a tool id if there are hooks, and none otherwise."""
     global busy
-    with lock:
+    with exclusive():
         if busy:
             return      # the call that this one has interrupted goes on until all is as it should be
         busy = True
@@ -553,9 +562,11 @@ def start():
     global tool, global_events
     for number in TOOL_IDS:
         try:
-            monitoring.use_tool_id(number, NAME)
-        except ValueError:      # another tool has it
-            continue
+            monitoring.use_tool_id(number, TOOL)
+        except ValueError:
+            # Ours may be left from a change that a signal handler has interrupted.
+            if monitoring.get_tool(number) is not TOOL:
+                continue
         break
     else:
         taken = ", ".join(str(monitoring.get_tool(number)) for number in sorted(TOOL_IDS))
@@ -569,7 +580,7 @@ def start():
 def stop():
     global tool, global_events, silenced
     number, tool = tool, None
-    if monitoring.get_tool(number) == NAME:     # nobody has freed it
+    if monitoring.get_tool(number) is TOOL:     # nobody has freed it
         monitoring.set_events(number, 0)
         for event in EVENT_CALLBACKS:
             monitoring.register_callback(number, event, None)
@@ -580,7 +591,9 @@ def stop():
     global_events = 0
     # The next tool with this id would not get what is disabled.
     restart()
-    records.clear()
+    for key, record in list(records.items()):
+        garbage.append(record)
+        forget_record(key, record)
     for key, found in list(codes.items()):
         if not found.never:
             codes.pop(key, None)
@@ -611,7 +624,7 @@ def install(callable, name, position, neighbour, this_thread, visible):
     if this_thread and get_ident() in ending:
         raise RuntimeError("this thread is at its end, and takes no frame hooks of its own any more")
     hook = Hook(callable, name, here.number if this_thread else None, visible)
-    with lock:
+    with exclusive():
         if installed(callable) is not None:
             raise ValueError("this frame hook is installed already")
         if len(hooks) >= MOST_HOOKS:
@@ -635,8 +648,15 @@ def install(callable, name, position, neighbour, this_thread, visible):
 
 
 def uninstall(hook):
-    with lock:
+    with exclusive():
+        detach(hook)
+    garbage.clear()
+
+
+def detach(hook):
+    with exclusive():
         hook.removed = True
+        garbage.append(hook)
         if hook in hooks:
             hooks.remove(hook)
         for found in list(codes.values()):
@@ -734,7 +754,8 @@ def frame_hooks():
 def enable_frame_hook(id, on, /):
     """Enable or disable a hook."""
     hook_of(id).off = not on
-    restart()
+    if on:
+        restart()
 
 
 def thread_switch(hook):
@@ -832,7 +853,7 @@ class HookBlock:
         name = checked(self.callable, self.name, position)
         other = frame_hook_id(other)
         sys.audit("framehook.add", name)
-        with lock:
+        with exclusive():
             if self._id is None:
                 self._installed = install(self.callable, name, position, other, this_thread, visible)
                 self._blocks = 0
@@ -841,14 +862,15 @@ class HookBlock:
 
     def __exit__(self, exc_type, exc, traceback, /):
         """Remove the hook, if this is the last block of this object."""
-        with lock:
+        with exclusive():
             hook = self._installed
             if self._id is None:
                 return
             self._blocks -= 1
             if not self._blocks:
                 self._last = describe(hook, hooks.index(hook))
-                uninstall(hook)
+                detach(hook)
+        garbage.clear()
 
     @property
     def _id(self):
@@ -877,7 +899,7 @@ class Suspension:
     def __enter__(self):
         """Begin a block in which the hook is disabled."""
         hook = hook_of(self._id)
-        with lock:
+        with exclusive():
             switches = self._switches(hook, here.number)
             self._began_in.append(here.number)
             done = 0
@@ -893,7 +915,7 @@ class Suspension:
 
     def __exit__(self, exc_type, exc, traceback, /):
         """End such a block."""
-        with lock:
+        with exclusive():
             if not self._began_in:
                 return
             thread = here.number
