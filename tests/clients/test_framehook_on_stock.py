@@ -333,6 +333,20 @@ class Shared(unittest.TestCase):
 
     ABOUT = "import framehook; print(framehook.__file__, framehook._core.__name__, all(map(framehook.supports, framehook._FEATURES)))"
 
+    def test_the_distribution_takes_the_files_of_the_library(self):
+        for name, own in (("framehook.py", "__init__.py"), ("framehook.pyi", "__init__.pyi")):
+            self.assertTrue(os.path.samefile(os.path.join(ROOT, "overlay", "Lib", name), os.path.join(SOURCE, "framehook", own)))
+        with tempfile.TemporaryDirectory() as directory:
+            done = run(["-m", "tools.clients", "--python", sys.executable, "--packages", directory, "--only", "framehook"], sys.executable)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            found = {name: os.path.islink(os.path.join(directory, "framehook", name)) for name in os.listdir(os.path.join(directory, "framehook"))}
+        self.assertEqual(found, dict.fromkeys(("__init__.py", "__init__.pyi", "_monitoring.py", "_views.py", "py.typed"), False))
+
+    def test_it_is_not_installed_with_an_interpreter(self):
+        from tools import clients
+        self.assertNotIn("framehook", [client.name for client in clients.installed()])
+        self.assertIn("framehook", [client.name for client in clients.sources()])
+
     def test_a_distribution_that_is_installed_on_ferrule_is_not_imported(self):
         with tempfile.TemporaryDirectory() as directory:
             venv.create(directory)
