@@ -420,6 +420,8 @@ def measure(path: Path) -> tuple[int, dict[str | None, int], list[str]]:
                               f"{text.strip()}")
         elif kind == "!":
             complaints.append(f"{path}:{number}: not an insertion: {text}")
+        elif kind == "@" and re.match(r"@@ -[1-9]\d*,0 ", text):
+            complaints.append(f"{path}:{number}: a hunk without context goes by its line's number: into other lines of {file} in another release")
         elif kind == "+" and file and is_c(file):
             c_lines += 1
             added.setdefault(file, []).append((number, text))

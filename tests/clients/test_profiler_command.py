@@ -55,7 +55,7 @@ print(__name__, __package__, __spec__.name, sys.argv[1:])
             file.write(FIB + "fib(5)\nprint('said')\n")
         done = self.run_python("-m", "ferrule_profiler", "--sort", "calls", script)
         self.assertEqual(done.stdout, "said\n")
-        self.assertRegex(done.stderr, r"calls of \d functions in 1 threads, ")
+        self.assertRegex(done.stderr, r"calls of \d functions in 1 thread, ")
         self.assertRegex(done.stderr, r"\n +15 +[\d.]+ .s .*  fib  .*program.py:1\n")
         done = self.run_python("-m", "ferrule_profiler", "--count", script)
         self.assertRegex(done.stderr, r"\n +15  fib  .*program.py:1\n")
@@ -245,7 +245,7 @@ class Unnoticed(ProfilerTestCase):
         with open(script, "w") as file:
             file.write(f"import os\nwhile not os.path.exists({saved!r}): pass\n")
         done = self.run_python("-m", "ferrule_profiler", "-o", saved, "--save-every", "0.01", script)
-        self.assertIn("functions in 1 threads, ", done.stderr)
+        self.assertIn("functions in 1 thread, ", done.stderr)
 
     def test_its_threads(self):
         for options in ([], ["--sample"]) if times_from_a_timer() else ([],):

@@ -168,25 +168,25 @@ class Command(ProfilerTestCase):
 
     def test_standard_output(self):
         done = self.run_profiled("--quiet", "-o", "-", source="print('said', end='')\n")
-        self.assertRegex(done.stdout, r"^said/.*program.py\nprocess \d+, .*\n1 calls of 1 functions")
+        self.assertRegex(done.stdout, r"^said/.*program.py\nprocess \d+, .*\n1 call of 1 function in 1 thread,")
         self.assertEqual(os.listdir(self.here), ["program.py"])
         done = self.run_profiled("--quiet", "--format", "folded", "-o", "-")
         self.assertRegex(done.stdout, r"^said\nMainThread;<module>")
         # Not what the program makes of it.
         done = self.run_profiled("--quiet", "-o", "-", source="import sys\nsys.stdout = None\n")
-        self.assertIn("calls of", done.stdout)
+        self.assertIn("wall,", done.stdout)
 
     def test_a_substituted_process(self):
         reader, writer = os.pipe()
         with os.fdopen(reader) as file:
             self.run_profiled("--quiet", "--format", "table", "-o", f"/dev/fd/{writer}", pass_fds=[writer])
             os.close(writer)
-            self.assertIn("calls of", file.read())
+            self.assertIn("wall,", file.read())
 
     def test_what_is_no_plain_file_is_written_once(self):
         source = "import time\ntime.sleep(0.3)\n"
         done = self.run_profiled("--quiet", "-o", "-", "--save-every", "0.01", source=source)
-        self.assertEqual(done.stdout.count("calls of"), 1)
+        self.assertEqual(done.stdout.count("wall,"), 1)
 
     def test_files_are_named(self):
         done = self.run_profiled("-o", "a.prof", "-o", "b.html", "--trace", "c.json")
@@ -200,7 +200,7 @@ class Command(ProfilerTestCase):
             self.assertRegex(done.stderr, r"no format has names like .*: they end with \.html, \.prof, .*--format")
             self.assertNotIn("said", done.stdout)
         self.run_profiled("--quiet", "-o", "x.svg", "--format", "table")
-        self.assertIn("calls of", content(os.path.join(self.here, "x.svg")))
+        self.assertIn("wall,", content(os.path.join(self.here, "x.svg")))
         self.run_profiled("--quiet", "-o", "x")
         with self.profiler.profile() as profile:
             pass

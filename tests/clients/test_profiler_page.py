@@ -232,7 +232,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 7)
         self.assertEqual(first, f"{directory}/program.py -x <b>\n")
         version = ".".join(map(str, sys.version_info[:3]))
         self.assertRegex(second, rf"^process \d+, Python {re.escape(version)}, \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d$")
-        self.assertRegex(third, r"^1 calls of 1 functions in 1 threads, [\d.]+ ms wall, [\d.]+ .s CPU, [\d.]+ .s waiting \(.*\)$")
+        self.assertRegex(third, r"^1 call of 1 function in 1 thread, [\d.]+ ms wall, [\d.]+ .s CPU, [\d.]+ .s waiting \(.*\)$")
         with open(page) as file:
             text = file.read()
         self.assertIn(f"<title>{directory}/program.py -x &lt;b&gt; - profile</title>", text)

@@ -226,6 +226,19 @@ class Exact(ProfilerTestCase):
         self.assert_paths(walk, profile.result)
 
 
+# Together they have twice as many paths with each level.
+def left(n):
+    return n and (middle(n - 1), right(n - 1))
+
+
+def right(n):
+    return n and (middle(n - 1), left(n - 1))
+
+
+def middle(n):
+    return n and (left(n - 1), right(n - 1))
+
+
 class Cut(ProfilerTestCase):
     """Where the tree has no more room."""
 
@@ -239,15 +252,6 @@ class Cut(ProfilerTestCase):
             self.assertLessEqual(len(thread.nodes), 1.5 * MOST_NODES)
 
     def test_endless_paths(self):
-        def left(n):
-            return n and (middle(n - 1), right(n - 1))
-
-        def right(n):
-            return n and (middle(n - 1), left(n - 1))
-
-        def middle(n):
-            return n and (left(n - 1), right(n - 1))
-
         def heavy():
             return sum(range(200_000))
 
@@ -326,15 +330,6 @@ class Cut(ProfilerTestCase):
             for _ in range(n):
                 left(9)
                 yield
-
-        def left(n):
-            return n and (middle(n - 1), right(n - 1))
-
-        def right(n):
-            return n and (middle(n - 1), left(n - 1))
-
-        def middle(n):
-            return n and (left(n - 1), right(n - 1))
 
         def work(level):
             if level:

@@ -287,6 +287,12 @@ class Stat(Case):
         self.series("0001-a.patch <3.13.6", "0001-b.patch >=3.13.6")
         self.refused("0001-b.patch:5")
 
+    def test_a_hunk_without_context_is_refused_but_of_a_new_file(self):
+        self.only("0001-d.patch", "--- a/a.txt\n+++ b/a.txt\n@@ -7,0 +8,1 @@ where\n+new\n")
+        self.refused("0001-d.patch:3: a hunk without context")
+        self.only("0001-d.patch", "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,1 @@\n+new\n")
+        self.assertEqual(self.command("stat")[0], 0)
+
     def test_renames_and_removed_files_are_refused(self):
         self.put("0001-r.patch", "rename from a.c\nrename to b.c\n")
         self.put("0002-r.patch", "--- a/a.c\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n")

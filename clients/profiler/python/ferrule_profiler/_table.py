@@ -33,12 +33,17 @@ def calls_of(function):
     return text if function.runs == function.calls else f"{text} ({function.runs:,} runs)"
 
 
+def number(count, noun):
+    """`1 call`, `2,000 calls`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def heading(result):
     """What was profiled, and for how long: the command line and lines about it."""
     calls = sum(function.calls for function in result.functions.values())
     date = strftime("%Y-%m-%d %H:%M:%S", localtime(result.date))
-    count = (f"{calls:,} calls of {len(result.functions):,} functions in"
-             f" {len(result.threads)} threads, {seconds(result.wall).strip()} wall,"
+    count = (f"{number(calls, 'call')} of {number(len(result.functions), 'function')} in"
+             f" {number(len(result.threads), 'thread')}, {seconds(result.wall).strip()} wall,"
              f" {seconds(result.cpu).strip()} CPU")
     if result.timed:
         count += f", {seconds(result.waiting).strip()} waiting ({result.clock})"
@@ -52,8 +57,7 @@ def cuts(result):
     """A line that says where paths are missing, if they are."""
     if not result.cuts:
         return []
-    places = "1 place" if result.cuts == 1 else f"{result.cuts:,} places"
-    return [f"paths are cut at {places}, below which they are too many or too deep"]
+    return [f"paths are cut at {number(result.cuts, 'place')}, below which they are too many or too deep"]
 
 
 def table(result, sort="own", limit=40):
