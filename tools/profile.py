@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The profile that packages and binaries are optimized by: one for each major version of LLVM, in packaging/profile.
+"""The profiles that packages and binaries are optimized by, in packaging/profile: for each major version of LLVM, one of each base.
 
-  profile.py         make it anew: builds the last commit, of Debian's whole series, with counters, in build/profile,
-                     and trains it with CPython's tests
-  profile.py --check fail where the profile is of other patches than these
+  profile.py         make them anew: builds the last commit with counters in build/profile, and trains it with CPython's tests
+  profile.py --base 3.13.15   one of them
+  profile.py --check fail where a profile is of other patches than these
 
-A function that a patch has changed since is optimized as if it had no profile.
+A function that a patch has changed since is optimized as if it had no profile. CPYTHON_TARBALL= names the source of the binary's base
+where python.org is not within reach.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import lzma
 import os
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from cpython.upstream.messages import FetchError
@@ -27,20 +29,37 @@ from tools.running import said
 PROFILES = ROOT / "packaging" / "profile"
 # What `make dist`, `make deb` and `make binary` take with it: PROFILE=stale.
 VARIABLE, ALLOWED = "PROFILE", "stale"
-# What the profile is made of, and the first half of CPython's own target for such a build.
-CHOICES = ["CPYTHON_SERIES=debian", "--enable-optimizations", "--with-lto"]
+# The first half of CPython's own target for such a build.
+FLAGS = ["--enable-optimizations", "--with-lto"]
 TRAINED = "profile-run-stamp"
+
+
+@dataclass(frozen=True)
+class Base:
+    """A release of CPython that something is published of: its choices, and the variables that it takes from the environment."""
+
+    version: str
+    choices: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+
+    def profile(self, llvm: int | str) -> Path:
+        return PROFILES / f"{self.version}-llvm-{llvm}.profdata.xz"
+
+    def patches(self, tree: Path) -> str:
+        """A digest of the patches of a tree for this release."""
+        return patches.digest(tree / patches.default_directory(self.version).relative_to(ROOT), self.version, compiled=True)
+
+
+# Debian's packages share the library of Debian's python3.13. Who downloads an interpreter expects the newest.
+PACKAGES = Base("3.13.5", ("CPYTHON_SERIES=debian",))
+BINARY = Base("3.13.15", ("CPYTHON_VERSION=3.13.15",), ("CPYTHON_TARBALL",))
+BASES = (PACKAGES, BINARY)
 
 
 def packaged() -> tuple[Pins, dict]:
     """The release of CPython that packages have."""
     pins = Pins(ROOT / "cpython" / "upstream.toml")
-    return pins, next(release for release in pins.releases.values() if release["debian_fixes"])
-
-
-def patches_in(tree: Path) -> str:
-    version = packaged()[1]["version"]
-    return patches.digest(tree / patches.default_directory(version).relative_to(ROOT), version, compiled=True)
+    return pins, pins.release(PACKAGES.version)
 
 
 def patches_of(profile: Path) -> Path:
@@ -50,9 +69,8 @@ def patches_of(profile: Path) -> Path:
 
 def stale() -> list[str]:
     """The names of the profiles that were made of other patches."""
-    now = patches_in(ROOT)
-    return [profile.name for profile in sorted(PROFILES.glob("*.profdata.xz"))
-            if not patches_of(profile).exists() or patches_of(profile).read_text().strip() != now]
+    return [profile.name for base in BASES for profile in sorted(PROFILES.glob(base.profile("*").name))
+            if not patches_of(profile).exists() or patches_of(profile).read_text().strip() != base.patches(ROOT)]
 
 
 def refuse_stale() -> None:
@@ -66,7 +84,7 @@ def refuse_stale() -> None:
     say(f"warning: {problem}")
 
 
-def make() -> None:
+def make(base: Base) -> None:
     """Builds and trains in a clone, so that what this clone has configured and built stays."""
     if not (ROOT / ".git").exists():
         raise BuildError("a profile is made in a clone of the project, and this is no clone: a source release comes with its profile")
@@ -75,26 +93,27 @@ def make() -> None:
     # A build that was interrupted keeps the stamp of its training.
     build = place / "build" / "ferrule"
     (build / TRAINED).unlink(missing_ok=True)
-    run(["./configure", *CHOICES], place, "configure")
-    run([sys.executable, "-B", "-m", "tools.build", "make", "ferrule", TRAINED], place, "train")
-    keep(build, patches_in(place))
+    for what, command in (("configure", ["./configure", *base.choices, *FLAGS]),
+                          ("train", [sys.executable, "-B", "-m", "tools.build", "make", "ferrule", TRAINED])):
+        run(command, place, f"{base.version}-{what}", environment(base))
+    keep(build, base, base.patches(place))
 
 
-def run(command: list[str], place: Path, name: str) -> None:
+def run(command: list[str], place: Path, name: str, variables: dict[str, str]) -> None:
     log = logs() / f"profile-{name}.log"
-    if progress.run(command, label=f"profile: {name}", log=log, cwd=place, env=environment()) != 0:
+    if progress.run(command, label=f"profile: {name}", log=log, cwd=place, env=variables) != 0:
         raise BuildError(f"the profile was not made: {cause(log.read_text(errors='replace'))}\n  the whole log is {log}")
 
 
-def environment() -> dict[str, str]:
+def environment(base: Base) -> dict[str, str]:
     """Without what a make above says to its children, and without choices for another build."""
-    kept = ("PATH", "HOME", "FERRULE_CACHE", "XDG_CACHE_HOME", "CARGO_HOME", "RUSTUP_HOME", "CARGO_NET_OFFLINE", "TMPDIR", "LANG", "TERM",
-            "CPYTHON_TARBALL", "CPYTHON_DEBIAN", "CC", "V")
+    kept = ("PATH", "HOME", "FERRULE_CACHE", "XDG_CACHE_HOME", "CARGO_HOME", "RUSTUP_HOME", "CARGO_NET_OFFLINE", "TMPDIR", "LANG", "TERM", "V",
+            *base.variables)
     return {name: os.environ[name] for name in kept if name in os.environ}
 
 
-def keep(build: Path, of_patches: str) -> None:
-    """Stores the profile of a build, compressed, under its compiler's major version."""
+def keep(build: Path, base: Base, of_patches: str) -> None:
+    """Stores the profile of a build, compressed, under its release and its compiler's major version."""
     found = build / "code.profclangd"
     if not found.exists():
         raise BuildError(f"{build} has no profile")
@@ -102,7 +121,7 @@ def keep(build: Path, of_patches: str) -> None:
     major = re.search(r"clang version (\d+)", said([compiler[1], "--version"])) if compiler else None
     if major is None:
         raise BuildError(f"{build} was not made by clang ({compiler and compiler[1]})")
-    target = PROFILES / f"llvm-{major[1]}.profdata.xz"
+    target = base.profile(major[1])
     target.write_bytes(lzma.compress(found.read_bytes(), preset=9))
     patches_of(target).write_text(of_patches + "\n")
     say(f"{target.name}: {target.stat().st_size / 1e6:.1f} MB; commit it with {patches_of(target).name}")
@@ -111,9 +130,13 @@ def keep(build: Path, of_patches: str) -> None:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="make nothing; fail where the profile is of other patches")
-    if not parser.parse_args(arguments).check:
+    parser.add_argument("--base", choices=[base.version for base in BASES], help="the profile of one base (default: all, one after the other)")
+    options = parser.parse_args(arguments)
+    if not options.check:
         progress.heed_interrupts()
-        make()
+        for base in BASES:
+            if options.base in (None, base.version):
+                make(base)
     elif names := stale():
         raise BuildError(f"{', '.join(names)} was made of other patches; `make profile` makes it anew")
 

@@ -201,10 +201,11 @@ class Debian(unittest.TestCase):
 
     def test_the_compilers_of_rules_and_control_are_one_and_it_has_a_profile(self):
         major = re.search(r"^LLVM = (\d+)$", (DEBIAN / "rules").read_text(), re.M)[1]
+        self.assertIn(f" packaging/profile/{profile.PACKAGES.version}-llvm-$(LLVM).profdata.xz ", (DEBIAN / "rules").read_text())
         control = (DEBIAN / "control").read_text()
         for package in (f"clang-{major}", f"lld-{major}", f"llvm-{major}", f"libclang-{major}-dev"):
             self.assertIn(f" {package},", control)
-        kept = profile.PROFILES / f"llvm-{major}.profdata.xz"
+        kept = profile.PACKAGES.profile(major)
         # The magic of LLVM's indexed profiles.
         self.assertEqual(lzma.open(kept).read(8), b"\xfflprofi\x81")
 

@@ -12,8 +12,7 @@ from tools.binary.relocate import PREFIX
 from tools.clone import at_last_commit
 from tools.errors import BuildError, cause
 
-# The newest release of CPython: who downloads an interpreter expects it. Debian's packages have Debian's.
-VERSION = "3.13.15"
+VERSION = profile.BINARY.version
 FLAGS = (f"--prefix={PREFIX}", "--enable-optimizations", "--with-lto", "--without-static-libpython", "--with-readline=editline",
          "--with-dbmliborder=", "--disable-test-modules")
 # What no library of ours is for, and nobody runs from a tarball.
@@ -27,13 +26,12 @@ def build(tools: Tools, sysroot: Path, work: Path) -> Path:
     at_last_commit(places.ROOT, tree)
     used = work / "profile"
     major = tools.home.parent.name.rpartition("-")[2]
-    used.write_bytes(lzma.decompress((profile.PROFILES / f"llvm-{major}.profdata.xz").read_bytes()))
-    given = {name: os.environ[name] for name in ("PATH", "HOME", "FERRULE_CACHE", "XDG_CACHE_HOME", "CARGO_HOME", "CARGO_NET_OFFLINE", "V", "TMPDIR",
-                                                 "CPYTHON_TARBALL") if name in os.environ}
-    variables = {"CPYTHON_VERSION": VERSION, "SYSROOT": str(sysroot), "PROFILE_USE": str(used),
+    used.write_bytes(lzma.decompress(profile.BINARY.profile(major).read_bytes()))
+    given = profile.environment(profile.BINARY)
+    variables = {"SYSROOT": str(sysroot), "PROFILE_USE": str(used),
                  "PKG_CONFIG": "pkg-config --static", "PKG_CONFIG_LIBDIR": f"{tools.prefix}/lib/pkgconfig",
-                 "LDFLAGS": "-Wl,--exclude-libs,ALL"}
-    run(["./configure", *FLAGS, f"--with-openssl={tools.prefix}", *(f"{name}={value}" for name, value in variables.items())],
+                 "LDFLAGS": f"-L{tools.prefix}/lib -Wl,--exclude-libs,ALL"}
+    run(["./configure", *profile.BINARY.choices, *FLAGS, f"--with-openssl={tools.prefix}", *(f"{name}={value}" for name, value in variables.items())],
         tree, "configure", given)
     run([sys.executable, "-B", "-m", "tools.build", "make", "ferrule"], tree, "make", given)
     installed = work / "installed"

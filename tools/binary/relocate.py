@@ -17,7 +17,7 @@ PREFIX = "/install"
 PATTERN = re.compile(rf"(?:(?<![\w.-])|(?<=-[LI])){PREFIX}(?![\w-])")
 # What no extension module is to be built with: it is of the interpreter's own build.
 OF_THE_BUILD = re.compile(r"-flto\S*|-fprofile-\S+|-fuse-ld=\S+|-no-pie|-fno-pie|-Wl,--thinlto-cache-dir=\S+|-Wl,-mllvm,\S+|--sysroot=\S+"
-                          r"|-fno-semantic-interposition|PROFILE_TASK=\S*")
+                          r"|-fno-semantic-interposition|-Wl,--exclude-libs,ALL|PROFILE_TASK=\S*")
 PLAIN = {"clang": "cc", "clang++": "c++", "llvm-ar": "ar", "llvm-ranlib": "ranlib", "llvm-profdata": "llvm-profdata", "ld.lld": "ld"}
 # Appended to sysconfig's data.
 AT_RUN_TIME = f'''
