@@ -24,7 +24,7 @@ VARIANT ?= ferrule
 	test-hooks test-leaks bench bench-quick bench-compare bench-resume bench-publish bench-requirements \
 	bench-instructions-update bench-depth bench-calls bench-parts bench-evaluator bench-code-extra bench-hooks \
 	bench-monitoring \
-	bench-profilers clients install altinstall profile dist binary deb show deps fetch check-base patch-stat header check-header \
+	bench-profilers clients install altinstall profile dist binary deb show deps deps-to-build fetch check-base patch-stat header check-header \
 	lint clean distclean help
 
 all: tools-present
@@ -46,7 +46,7 @@ release-untuned stock-tuned pgo stock-pgo debug trace-refs free-threaded stock-f
 # each of them builds, it builds in parallel.
 .NOTPARALLEL:
 
-run: deps all
+run: deps-to-build all
 	@$(FERRULE) examples/tour.py
 
 test: deps all stock
@@ -147,6 +147,9 @@ show: tools-present
 
 deps:
 	@sh tools/deps.sh
+
+deps-to-build:
+	@sh tools/deps.sh --no-tests
 
 tools-present:
 	@sh tools/check-python $(PYTHON3)
