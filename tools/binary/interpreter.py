@@ -31,7 +31,9 @@ def build(tools: Tools, sysroot: Path, work: Path) -> Path:
     variables = {"SYSROOT": str(sysroot), "PROFILE_USE": str(used),
                  "PKG_CONFIG": "pkg-config --static", "PKG_CONFIG_LIBDIR": f"{tools.prefix}/lib/pkgconfig",
                  "LDFLAGS": f"-L{tools.prefix}/lib -Wl,--exclude-libs,ALL"}
-    run(["./configure", *profile.BINARY.choices, *FLAGS, f"--with-openssl={tools.prefix}", *(f"{name}={value}" for name, value in variables.items())],
+    run(["./configure", *profile.BINARY.choices, *FLAGS, f"--with-openssl={tools.prefix}",
+         # For the build's own check that the modules can be imported; relocate names the place in the tarball.
+         f"--with-openssl-rpath={tools.prefix}/lib", *(f"{name}={value}" for name, value in variables.items())],
         tree, "configure", given)
     run([sys.executable, "-B", "-m", "tools.build", "make", "ferrule"], tree, "make", given)
     installed = work / "installed"
