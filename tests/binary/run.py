@@ -95,9 +95,9 @@ def hook(chroot: Chroot) -> None:
 
 def compiler(chroot: Chroot) -> None:
     (chroot.root / "tmp/loop.py").write_text("def total(n):\n    s = 0\n    for i in range(n):\n        s += i & 7\n    return s\n"
-                                             "for _ in range(20):\n    total(100_000)\nimport ferrule_jit\nprint(ferrule_jit.report())\n")
+                                             "for _ in range(20):\n    total(100_000)\nimport ferrule_jit\nprint(ferrule_jit.explain(total))\n")
     said = shell(chroot, f"{PYTHON} -X ferrule_jit /tmp/loop.py")
-    if "total" not in said:
+    if "compiled" not in said:
         raise Failed(f"the loop was not compiled: {said}")
 
 
@@ -112,7 +112,7 @@ def scripts(chroot: Chroot) -> None:
     for name in ("pip3", "pip3.13", "pydoc3"):
         shell(chroot, f'/opt/python/bin/{name} {"--version" if "pip" in name else "framehook"}')
     # By a link from elsewhere.
-    shell(chroot, "ln -sf /opt/python/bin/pip3 /usr/local/bin/pip-of-ferrule && pip-of-ferrule --version")
+    shell(chroot, "ln -sf /opt/python/bin/pip3 /usr/bin/pip-of-ferrule && pip-of-ferrule --version")
 
 
 def certificates(chroot: Chroot) -> None:
@@ -226,7 +226,7 @@ def prepare(chroot: Chroot, work: Path) -> None:
     chroot.make()
     # What the machine trusts besides is in it then.
     chroot.install("ca-certificates")
-    for place in ("packages", "opt", "usr/local/bin"):
+    for place in ("packages", "opt"):
         (chroot.root / place).mkdir(exist_ok=True)
     binary = tarball()
     shutil.copy(binary, chroot.root / "packages")
@@ -234,7 +234,7 @@ def prepare(chroot: Chroot, work: Path) -> None:
     for download in listed.values():
         download["url"] = f"file:///packages/{binary.name}"
     (chroot.root / "packages/downloads.json").write_text(json.dumps(listed))
-    shutil.copy(uv_program(work), chroot.root / "usr/local/bin/uv")
+    shutil.copy(uv_program(work), chroot.root / "usr/bin/uv")
     shutil.rmtree(chroot.root / "opt/python", ignore_errors=True)
     subprocess.run(["tar", "-xf", binary, "-C", chroot.root / "opt"], check=True)
 

@@ -1,8 +1,8 @@
 """The interpreter of a binary: the last commit, built profile-guided in a clone, and installed to a directory."""
 
 import lzma
-import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,10 +39,23 @@ def build(tools: Tools, sysroot: Path, work: Path) -> Path:
     installed = work / "installed"
     shutil.rmtree(installed, ignore_errors=True)
     run([sys.executable, "-B", "-m", "tools.build", "install", "ferrule"], tree, "install", {**given, "DESTDIR": str(installed), "MAKEFLAGS": ""})
-    python = str(tree / "build" / "ferrule" / "python")
-    run([sys.executable, "-B", "-m", "tools.clients", "--python", python, "--only", "jit",
-         "--packages", str(installed / PREFIX.lstrip("/") / "lib" / "python3.13")], tree, "jit", given)
-    return installed / PREFIX.lstrip("/")
+    root = installed / PREFIX.lstrip("/")
+    library = root / "lib" / "python3.13"
+    built = tree / "build" / "ferrule"
+    run([sys.executable, "-B", "-m", "tools.clients", "--python", str(built / "python"), "--only", "jit", "--packages", str(library)],
+        tree, "jit", given)
+    # What reads -X ferrule_jit at start-up.
+    shutil.copy(tree / "clients" / "jit" / "ferrule_jit.data" / "purelib" / "ferrule_jit.pth", library / "site-packages")
+    shared(built, root / "lib", given)
+    return root
+
+
+def shared(built: Path, target: Path, environment: dict[str, str]) -> None:
+    """The library for programs with an interpreter in them, linked from the interpreter's own bitcode: the program has it built in."""
+    name = "libpython3.13.so"
+    run(["make", name, f"INSTSONAME={name}.1.0"], built, "libpython", environment)
+    shutil.copy2(built / f"{name}.1.0", target / f"{name}.1.0")
+    (target / name).symlink_to(f"{name}.1.0")
 
 
 def run(command: list[str], place: Path, name: str, environment: dict[str, str]) -> None:
@@ -60,5 +73,5 @@ def trim(root: Path, strip: Path) -> None:
         if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF":
             mode = path.stat().st_mode
             path.chmod(0o755)
-            run([str(strip), "--strip-unneeded" if ".so" in path.name else "--strip-all", str(path)], root, "strip", dict(os.environ))
+            subprocess.run([strip, "--strip-unneeded" if ".so" in path.name else "--strip-all", path], check=True)
             path.chmod(mode)

@@ -32,9 +32,14 @@ class Tools:
     home: Path
     prefix: Path
 
+    @property
+    def programs(self) -> Path:
+        """A directory with the compiler, as `cc`."""
+        return self.prefix / "programs"
+
     def environment(self, flags: str) -> dict[str, str]:
         return {
-            "PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LC_ALL": "C.UTF-8",
+            "PATH": f"{self.programs}:{os.environ['PATH']}", "HOME": os.environ.get("HOME", "/"), "LC_ALL": "C.UTF-8",
             "CC": self.compiler, "AR": str(self.home / "llvm-ar"), "RANLIB": str(self.home / "llvm-ranlib"),
             "CFLAGS": flags, "CPPFLAGS": f"-I{self.prefix}/include -I{self.prefix}/include/ncursesw", "LDFLAGS": f"-L{self.prefix}/lib",
             "PKG_CONFIG_LIBDIR": f"{self.prefix}/lib/pkgconfig",
@@ -89,7 +94,7 @@ def libffi(tools: Tools) -> list[list[str]]:
 
 def uuid(tools: Tools) -> list[list[str]]:
     return autoconf(tools, "--disable-all-programs", "--enable-libuuid", "--disable-nls", "--disable-bash-completion", "--without-systemd",
-                    "--disable-asciidoc", "--disable-poman")
+                    "--disable-asciidoc", "--disable-poman", "--localstatedir=/var", "--runstatedir=/run")
 
 
 def sqlite(tools: Tools) -> list[list[str]]:
@@ -117,10 +122,13 @@ def libedit(tools: Tools) -> list[list[str]]:
 
 
 def openssl(tools: Tools) -> list[list[str]]:
-    # Its legacy algorithms are part of the library: a module of their own would be looked for where it was built.
-    return [["./Configure", "linux-x86_64-clang", f"--prefix={tools.prefix}", "--libdir=lib", "--openssldir=/etc/ssl", "shared", "no-tests",
-             "no-docs", "no-apps", "no-module", f"{FLAGS}"],
-            ["make", *jobs(), "build_libs"], ["make", "install_dev"]]
+    # Its legacy algorithms are part of the library: a module of their own would be looked for where it was built. The library has the
+    # command of its compiler in it: the one that is on PATH, a script.
+    staged = tools.prefix / "openssl"
+    return [["./Configure", "linux-x86_64-clang", "--prefix=/usr", "--libdir=lib", "--openssldir=/etc/ssl", "shared", "no-tests",
+             "no-docs", "no-apps", "no-module", f"{FLAGS}", "CC=cc", "CPPFLAGS="],
+            ["make", *jobs(), "build_libs"], ["make", "install_dev", f"DESTDIR={staged}"],
+            ["sh", "-c", 'cp -a "$0/usr/." "$1" && rm -r "$0"', str(staged), str(tools.prefix)]]
 
 
 LIBRARIES = (
@@ -141,6 +149,10 @@ def make(tools: Tools, work: Path) -> dict[str, str]:
     """Builds what is missing in `tools.prefix`. Returns the versions of the source packages."""
     for directory in ("lib/pkgconfig", "include", VERSIONS):
         (tools.prefix / directory).mkdir(parents=True, exist_ok=True)
+    tools.programs.mkdir(exist_ok=True)
+    script = tools.programs / "cc"
+    script.write_text(f'#!/bin/sh\nexec {tools.compiler} "$@"\n')
+    script.chmod(0o755)
     missing = [library for library in LIBRARIES if not (tools.prefix / VERSIONS / library.source).exists()]
     suites = [Suite(name, work / "apt" / name) for name in SUITES] if missing else []
     for library in missing:
