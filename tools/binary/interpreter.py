@@ -30,6 +30,8 @@ def build(tools: Tools, sysroot: Path, work: Path) -> Path:
     given = profile.environment(profile.BINARY)
     variables = {"SYSROOT": str(sysroot), "PROFILE_USE": str(used),
                  "PKG_CONFIG": "pkg-config --static", "PKG_CONFIG_LIBDIR": f"{tools.prefix}/lib/pkgconfig",
+                 # The same bitcode is linked into the program, which stays where it is linked for, and into libpython, which does not.
+                 "CFLAGS_NODIST": "-fPIC -fno-semantic-interposition", "LDFLAGS_NODIST": "-no-pie",
                  "LDFLAGS": f"-L{tools.prefix}/lib -Wl,--exclude-libs,ALL"}
     run(["./configure", *profile.BINARY.choices, *FLAGS, f"--with-openssl={tools.prefix}",
          # For the build's own check that the modules can be imported; relocate names the place in the tarball.
