@@ -1,6 +1,9 @@
 """Runs the programs of one module in this process, and writes what they did as JSON.
 
     python run_programs.py hooks breaks out.json [program...]
+
+The hook is installed before torch is imported (`hooks`); when torch has compiled and run a function (`late`); or again and again, and
+uninstalled for every other program (`changing`).
 """
 
 import importlib
@@ -16,6 +19,24 @@ def programs(module):
             and getattr(value, "__code__", None) is not None and value.__code__.co_varnames[:1] == ("t",)}
 
 
+def install_late():
+    """Installs the hook into a process in which torch has compiled."""
+    import torch
+
+    import ferrule_dynamo
+
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    ferrule_dynamo.install()
+
+
+def change(hooks):
+    """Installs the hook or uninstalls it. The second time nothing is to be done."""
+    import ferrule_dynamo
+
+    for _ in range(2):
+        (ferrule_dynamo.install if hooks else ferrule_dynamo.uninstall)()
+
+
 def main():
     way, module, out, *chosen = sys.argv[1:]
     if way == "hooks":
@@ -24,10 +45,15 @@ def main():
         ferrule_dynamo.install()
     from recording import record
 
-    noted = {}
-    for name, program in programs(module).items():
-        if not chosen or name in chosen:
-            noted[name] = record(program)
+    noted, found = {}, programs(module)
+    if way == "late":
+        install_late()
+    for number, (name, program) in enumerate(found.items()):
+        if chosen and name not in chosen:
+            continue
+        if way == "changing":
+            change(number % 2)
+        noted[name] = record(program)
     with open(out, "w") as file:
         json.dump(noted, file, indent=1)
 

@@ -12,6 +12,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # The torch of Debian 13. What it does not have the same is said where it matters.
 TORCH_2_6 = importlib.metadata.version("torch").startswith("2.6.")
 WAYS = ("evaluator", "hooks")
+# The orders of installing: the hook is installed before torch is imported; when torch has compiled; again and again.
+ORDERS = ("hooks", "late", "changing")
 INSTALL = {"evaluator": "", "hooks": "import ferrule_dynamo\nferrule_dynamo.install()\n"}
 # What a script begins with that compiles: a tensor, and a backend that keeps graphs and runs them as they are.
 COMPILES = """

@@ -66,8 +66,10 @@ fn look_in<'py>(
     let differences_alone = SKIP_UNSAFE.is_on();
     let Some(entries) = state.get().entries(region) else { return Ok(None) };
     for (index, entry) in entries.iter().enumerate() {
-        if !backend.is_none_or(|backend| entry.get().is_by(backend)) {
-            continue;
+        if let Some(backend) = backend {
+            if !entry.get().is_by(backend)? {
+                continue;
+            }
         }
         match entry.get().holds(locals, differences_alone) {
             Ok(false) => {}

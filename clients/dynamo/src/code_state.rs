@@ -22,6 +22,8 @@ struct Region {
 #[derive(Default)]
 struct Inner {
     strategy: Strategy,
+    /// The strategy that torch's Python has set, and that no callback has.
+    mark: Option<Strategy>,
     /// Few: all but the first one are made by `isolate_recompiles`.
     regions: Vec<Region>,
     /// `None`: there are none.
@@ -46,7 +48,7 @@ impl Inner {
 ///
 /// The lock is held for moments in which no Python code runs. What is taken out under it is dropped
 /// afterwards.
-#[pyclass(frozen, module = "ferrule_dynamo")]
+#[pyclass(frozen, module = "torch._C._dynamo.eval_frame", name = "_ExtraState")]
 pub struct CodeState {
     inner: Mutex<Inner>,
     /// What torch remembers from one compilation to the next.
@@ -96,6 +98,16 @@ impl CodeState {
         } else {
             inner.region_mut(region).strategy = Some(strategy);
         }
+    }
+
+    /// Records that a strategy was set by torch's Python.
+    pub fn set_mark(&self, strategy: Strategy) {
+        self.inner().mark = Some(strategy);
+    }
+
+    /// The strategy that was set so.
+    pub fn mark(&self) -> Option<Strategy> {
+        self.inner().mark
     }
 
     /// Whether frames are left alone by any caller, until the strategy is changed. If so,
@@ -215,5 +227,75 @@ impl CodeState {
         cache_entry.get().invalidate(py, deleted_guard_manager)?;
         self.move_to(py, &cache_entry, |last| last);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::Action;
+
+    fn state(py: Python<'_>, source: &std::ffi::CStr) -> CodeState {
+        let code = py.eval(source, None, None).unwrap().cast_into().unwrap();
+        CodeState::new(&code, Vec::new()).unwrap()
+    }
+
+    fn with_state(test: impl FnOnce(Python<'_>, CodeState)) {
+        Python::initialize();
+        Python::attach(|py| test(py, state(py, c"(lambda x: x).__code__")));
+    }
+
+    const RUN_ONLY: Strategy = Strategy { current: Action::RunOnly, below: Action::RunOnly };
+
+    #[test]
+    fn free_variables_are_locals_of_functions_alone() {
+        with_state(|py, without| {
+            assert!(!without.has_free_variables);
+            assert!(state(py, c"(lambda n: lambda: n)(1).__code__").has_free_variables);
+            assert!(!state(py, c"compile('n', '', 'eval')").has_free_variables);
+        });
+    }
+
+    #[test]
+    fn a_region_has_its_own_strategy_or_inherits() {
+        with_state(|_, state| {
+            state.set_strategy(DEFAULT_REGION, Strategy::skipped());
+            assert_eq!(state.strategy(7), Strategy::skipped());
+            state.set_strategy(7, RUN_ONLY);
+            assert_eq!(state.strategy(7), RUN_ONLY);
+            state.set_strategy(DEFAULT_REGION, RUN_ONLY);
+            assert_eq!(state.strategy(8), Strategy::default(), "a limit is not inherited");
+        });
+    }
+
+    #[test]
+    fn the_hook_is_disabled_if_no_region_looks_at_the_code() {
+        with_state(|_, state| {
+            assert!(!state.note_disabled());
+            state.set_strategy(
+                DEFAULT_REGION,
+                Strategy { current: Action::Skip, below: Action::Skip },
+            );
+            assert!(!state.note_disabled(), "frames below get another callback");
+            state.set_strategy(DEFAULT_REGION, Strategy::skipped());
+            assert!(state.note_disabled());
+            assert!(state.take_disabled());
+            assert!(!state.take_disabled(), "it is taken once");
+            state.set_strategy(7, Strategy::default());
+            assert!(!state.note_disabled(), "a region has frames compiled");
+        });
+    }
+
+    #[test]
+    fn a_mark_is_no_strategy_of_a_callback() {
+        with_state(|py, state| {
+            state.set_strategy(DEFAULT_REGION, RUN_ONLY);
+            assert_eq!(state.mark(), None);
+            state.set_mark(Strategy::skipped());
+            state.set_strategy(DEFAULT_REGION, RUN_ONLY);
+            assert_eq!(state.mark(), Some(Strategy::skipped()));
+            state.clear(py);
+            assert_eq!((state.mark(), state.entry_count()), (None, 0));
+        });
     }
 }

@@ -1,6 +1,7 @@
 //! Compiled code, and the guards under which it may run.
 
 use crate::call::call;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCode, PyDict};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ struct Live {
 /// Compiled code of a code object, with its guards.
 ///
 /// The lock is held for moments in which no Python code runs.
-#[pyclass(frozen, module = "ferrule_dynamo")]
+#[pyclass(frozen, module = "torch._C._dynamo.eval_frame", name = "_CacheEntry")]
 pub struct CacheEntry {
     live: Mutex<Live>,
     compile_id: Py<PyAny>,
@@ -68,17 +69,19 @@ impl CacheEntry {
         self.trace_annotation.clone_ref(py)
     }
 
-    /// Whether it was made by this backend.
-    pub fn is_by(&self, backend: &Bound<'_, PyAny>) -> bool {
+    /// Whether it was made by this backend. One that cannot be compared is another one; an interrupt is an error.
+    pub fn is_by(&self, backend: &Bound<'_, PyAny>) -> PyResult<bool> {
         let own = {
             let live = self.live();
             if live.backend.is(backend) {
-                return true;
+                return Ok(true);
             }
             live.backend.bind(backend.py()).clone()
         };
-        // One that cannot be compared is another one.
-        own.eq(backend).unwrap_or(false)
+        match own.eq(backend) {
+            Err(error) if error.is_instance_of::<PyException>(backend.py()) => Ok(false),
+            result => result,
+        }
     }
 
     /// Whether the guards hold for these locals.
@@ -188,7 +191,7 @@ impl CacheEntry {
 }
 
 /// Code that was compiled in another process, with its guards.
-#[pyclass(frozen, module = "ferrule_dynamo")]
+#[pyclass(frozen, module = "torch._C._dynamo.eval_frame", name = "_PrecompileEntry")]
 pub struct PrecompileEntry {
     #[pyo3(get)]
     guard_manager: Py<PyAny>,
@@ -203,6 +206,11 @@ impl PrecompileEntry {
             code: code.unbind(),
             check: check_of(manager, "root")?,
         })
+    }
+
+    /// Its guards, and its code.
+    pub fn parts<'py>(&self, py: Python<'py>) -> (Bound<'py, PyAny>, Bound<'py, PyCode>) {
+        (self.guard_manager.bind(py).clone(), self.code.bind(py).clone())
     }
 
     /// Its code, if the guards hold.

@@ -2,6 +2,7 @@
 
 use crate::callback::DEFAULT_REGION;
 use crate::code_state::CodeState;
+use crate::entry::PrecompileEntry;
 use crate::strategy::Strategy;
 use crate::switch;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -36,17 +37,29 @@ pub fn reserve(_: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
+/// The value of any extra slot, also of one that belongs to another extension; NULL: there is none.
+#[inline]
+fn value_of(code: &Bound<'_, PyCode>, index: isize) -> *mut c_void {
+    let mut extra = null_mut();
+    // SAFETY: attached; a code object, and room for the value. Any number is allowed.
+    let status = unsafe { PyUnstable_Code_GetExtra(code.as_ptr(), index, &mut extra) };
+    if status != 0 {
+        drop(PyErr::take(code.py()));
+        return null_mut();
+    }
+    extra
+}
+
+/// Whether an extra slot of `code` has a value. Others have slots as well: torch.
+pub fn is_slot_used(code: &Bound<'_, PyCode>, index: isize) -> bool {
+    !value_of(code, index).is_null()
+}
+
 /// What is kept with `code`.
 #[inline]
 pub fn get<'py>(code: &Bound<'py, PyCode>) -> Option<Bound<'py, CodeState>> {
     let index = *INDEX.get()?;
-    let mut extra = null_mut();
-    // SAFETY: attached; a code object, a slot that was handed out, and room for the value.
-    let status = unsafe { PyUnstable_Code_GetExtra(code.as_ptr(), index, &mut extra) };
-    if status != 0 {
-        drop(PyErr::take(code.py()));
-        return None;
-    }
+    let extra = value_of(code, index);
     // SAFETY: NULL, or the reference to a `CodeState` that `set` has put there. Nothing takes it
     // away before a new reference is made: no Python code runs in between. Without a GIL another
     // thread could, by resetting this code object; so the module requires the GIL.
@@ -89,10 +102,11 @@ pub fn code_of<'a, 'py>(object: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py
     object.cast().map_err(|_| PyTypeError::new_err("expected a code object"))
 }
 
-/// Says what is to be done with frames of a code object.
+/// Marks a code object with a strategy.
 pub fn set_strategy(code: &Bound<'_, PyCode>, strategy: Strategy) -> PyResult<()> {
     let state = state_of(code)?;
     state.get().set_strategy(DEFAULT_REGION, strategy);
+    state.get().set_mark(strategy);
     enable_again(code, &state)
 }
 
@@ -128,6 +142,32 @@ fn remember(code: &Bound<'_, PyCode>) -> PyResult<()> {
     });
     drop(gone);
     Ok(())
+}
+
+/// The code objects with which something is kept, once each.
+fn known(py: Python<'_>) -> Vec<Bound<'_, PyCode>> {
+    let known = with_known(|known| known.iter().map(|it| it.clone_ref(py)).collect::<Vec<_>>());
+    let alive = known.iter().filter_map(|it| it.bind(py).upgrade()?.cast_into::<PyCode>().ok());
+    let mut codes: Vec<_> = alive.collect();
+    codes.sort_by_key(|code| code.as_ptr());
+    codes.dedup_by(|one, other| one.is(other));
+    codes
+}
+
+/// The code objects that were marked, each with its mark.
+pub fn marks(py: Python<'_>) -> Vec<(Bound<'_, PyCode>, Strategy)> {
+    let codes = known(py).into_iter();
+    codes.filter_map(|code| get(&code)?.get().mark().map(|mark| (code, mark))).collect()
+}
+
+/// What was loaded for code objects that was compiled elsewhere.
+pub fn precompiled(py: Python<'_>) -> Vec<(Bound<'_, PyCode>, Py<PrecompileEntry>)> {
+    let list = |code: &Bound<'_, PyCode>| get(code)?.get().precompiled();
+    let entries = known(py).into_iter().flat_map(|code| {
+        let list = list(&code).unwrap_or_default();
+        list.iter().map(|entry| (code.clone(), entry.clone_ref(py))).collect::<Vec<_>>()
+    });
+    entries.collect()
 }
 
 /// Gives up what is kept with all code objects.

@@ -50,7 +50,7 @@ fn add_arguments<'py>(
 }
 
 /// A frame for torch's compiler, before its first instruction.
-#[pyclass(frozen, module = "ferrule_dynamo", name = "Frame")]
+#[pyclass(frozen, module = "torch._C._dynamo.eval_frame", name = "_PyInterpreterFrame")]
 pub struct Frame {
     #[pyo3(get)]
     f_code: Py<PyCode>,

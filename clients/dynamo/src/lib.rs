@@ -15,6 +15,7 @@ mod evaluator;
 mod extra;
 mod frame_view;
 mod functions;
+mod handover;
 mod installing;
 mod on_entry;
 mod settings;
@@ -36,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use crate::entry::{CacheEntry, PrecompileEntry};
     #[pymodule_export]
-    use crate::evaluator::{is_compiling, remember};
+    use crate::evaluator::{c_recursion_left, is_compiling};
     #[pymodule_export]
     use crate::frame_view::Frame;
     #[pymodule_export]
@@ -48,15 +49,14 @@ mod _core {
         set_strategy, version,
     };
     #[pymodule_export]
-    use crate::installing::{install, uninstall};
+    use crate::handover::{
+        inherit_strategy, is_slot_used, only_slot_of, own_precompiled, own_strategies, stop,
+        take_guard_error_hook, Stopped,
+    };
+    #[pymodule_export]
+    use crate::installing::{install, prepare, uninstall};
     #[pymodule_export]
     use crate::switch::{forked, is_enabled};
     #[pymodule_export]
     use crate::torch_2_6::skip_code;
-    use pyo3::prelude::*;
-
-    #[pymodule_init]
-    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        crate::torch_2_6::link_entries(module.py())
-    }
 }

@@ -32,6 +32,9 @@ pub fn remember(extension: &Bound<'_, PyAny>) -> PyResult<()> {
         limit_reached: limit_reached.unbind(),
     });
     IS_SERVED.store(new.is_some(), Ordering::Relaxed);
+    if new.is_some() {
+        link_entries(extension.py())?;
+    }
     let before = std::mem::replace(&mut *MARKS.lock().unwrap_or_else(PoisonError::into_inner), new);
     drop(before);
     Ok(())
@@ -80,7 +83,7 @@ fn next(entry: &Bound<'_, CacheEntry>) -> PyResult<Option<Py<CacheEntry>>> {
 }
 
 /// Gives entries the property `next`.
-pub fn link_entries(py: Python<'_>) -> PyResult<()> {
+fn link_entries(py: Python<'_>) -> PyResult<()> {
     let property = py.import("builtins")?.getattr("property")?;
     let next = pyo3::wrap_pyfunction!(next, py)?;
     py.get_type::<CacheEntry>().setattr("next", call(&property, [&*next])?)

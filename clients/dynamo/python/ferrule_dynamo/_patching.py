@@ -4,19 +4,7 @@ import os
 import sys
 from types import CodeType, FunctionType
 
-from ferrule_dynamo import _core
-
-# The module of torch whose functions and classes are replaced, and what serves in the place of each.
-EXTENSION = "torch._C._dynamo.eval_frame"
-CLASSES = {
-    "_CacheEntry": _core.CacheEntry,
-    "_ExtraState": _core.CodeState,
-    "_PrecompileEntry": _core.PrecompileEntry,
-    "_PyInterpreterFrame": _core.Frame,
-}
-FUNCTIONS = {name: value for name, value in vars(_core).items()
-             if name.startswith(("_debug_", "_get_", "_load_", "_reset_", "_set_", "get_", "register_",
-                                  "reset_", "set_", "skip_"))}
+from ferrule_dynamo import _core, _handover, _names, _torch_2_6
 
 
 def set_c_recursion_limit(limit):
@@ -25,14 +13,11 @@ def set_c_recursion_limit(limit):
     _core.heed_c_recursion_limit(limit)
 
 
-SERVED_BY = CLASSES | FUNCTIONS | {"set_c_recursion_limit": set_c_recursion_limit}
+SERVED_BY = _names.CLASSES | _names.FUNCTIONS | {"set_c_recursion_limit": set_c_recursion_limit}
 
-for function in FUNCTIONS.values():
-    # torch's tables and messages name functions by their module.
-    function.__module__ = EXTENSION
-
-# torch's own objects by name, while they are replaced.
-originals = {}
+# torch's own objects by name, while they are replaced, and all that its extension has.
+originals, torch_has = {}, {}
+_names.own += [SERVED_BY, originals, torch_has, globals()]
 
 os.register_at_fork(after_in_child=_core.forked)
 
@@ -49,42 +34,9 @@ def installed():
     return bool(originals)
 
 
-def torch_modules():
-    """Modules that may have taken names over from torch's extension."""
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "torch" and hasattr(module, "__dict__"):
-            yield module
-
-
-def exchange(new_for_old):
-    """Replaces objects, known by identity, wherever modules of torch have them as globals."""
-    for module in torch_modules():
-        for name, value in list(vars(module).items()):
-            other = new_for_old.get(id(value))
-            if other is not None:
-                setattr(module, name, other)
-    rules = sys.modules.get("torch._dynamo.trace_rules")
-    if rules is not None:
-        # It knows functions by identity.
-        for cached in vars(rules).values():
-            if hasattr(cached, "cache_clear") and getattr(cached, "__module__", "") == rules.__name__:
-                cached.cache_clear()
-
-
-def catch_up(extension):
-    """Says again what torch has said to its extension before. torch 2.6 has no limit of its own for recursion, and skips nothing of these."""
-    if hasattr(extension, "get_c_recursion_limit"):
-        _core.heed_c_recursion_limit(extension.get_c_recursion_limit())
-    guards = sys.modules.get("torch._dynamo.guards")
-    if guards is not None:
-        _core.set_guard_error_hook(guards.guard_error_hook)
-    utils = sys.modules.get("torch._dynamo.utils")
-    if utils is not None and hasattr(extension, "_FrameExecStrategy"):
-        skip = extension._FrameExecStrategy(extension._FrameAction.SKIP, extension._FrameAction.SKIP)
-        for name in ("record_pregraph_bytecode_enter", "record_pregraph_bytecode_exit"):
-            function = getattr(utils, name, None)
-            if function is not None:
-                _core.set_code_exec_strategy(function.__code__, skip)
+def handover():
+    """How marks are read and given back with this torch."""
+    return _torch_2_6 if _torch_2_6.is_served(torch_has) else _handover
 
 
 # Modules with functions of torch that run at each compiled call, outside of what is compiled.
@@ -131,21 +83,52 @@ def leave_torch_alone():
                     _core.leave_alone(code)
 
 
-def give_torch(names):
-    """Puts functions and classes into torch's extension, and wherever else torch has those of before."""
-    import torch._C
+def set_classes_of_entries(evaluators_too):
+    """Sets which entries `torch._dynamo.guards` takes. While the hook is there, those of the evaluator are still about."""
+    guards = sys.modules.get("torch._dynamo.guards")
+    for name in ("CacheEntry", "ExtraState") if guards is not None else ():
+        torchs = originals["_" + name]
+        setattr(guards, name, SERVED_BY["_" + name] | torchs if evaluators_too else torchs)
 
-    extension = torch._C._dynamo.eval_frame
-    exchange({id(getattr(extension, name)): value for name, value in names.items()})
-    for name, value in names.items():
-        setattr(extension, name, value)
+
+def take_over(extension):
+    """Gives the hook torch's marks and settings."""
+    if "get_c_recursion_limit" in torch_has:
+        _core.heed_c_recursion_limit(extension.get_c_recursion_limit())
+    hook = getattr(sys.modules.get("torch._dynamo.guards"), "guard_error_hook", None)
+    if hook is not None:
+        _core.set_guard_error_hook(hook)
+    _handover.hand_over_settings(torch_has, _names.FUNCTIONS)
+    handover().read_marks(torch_has)
+
+
+def own_marks():
+    """How code objects were marked for the hook, and what was loaded for them."""
+    return _core.own_strategies(), _core.own_precompiled()
+
+
+def give_back(marks, precompiled):
+    """Gives torch its own functions back, and the marks and settings of the hook."""
+    handover().give_marks_back(torch_has, marks)
+    for code, guard_manager, compiled in precompiled:
+        torch_has["_load_precompile_entry"](code, guard_manager, compiled)
+    _handover.hand_over_settings(_names.FUNCTIONS, torch_has)
+    torch_has["set_guard_error_hook"](_core.take_guard_error_hook())
+    _names.exchange([(SERVED_BY[name], value) for name, value in originals.items()])
+    set_classes_of_entries(evaluators_too=False)
+    originals.clear()
+    torch_has.clear()
+
+
+def functions_among(objects):
+    return [it for it in objects if not isinstance(it, type)]
 
 
 def install():
     """Has torch.compile run on a frame hook from now on, in all threads.
 
-    Functions that were compiled before are compiled again. RuntimeError: this interpreter has no
-    frame hooks, or a compiled region is under way. Does nothing where it is installed.
+    Marks and settings that torch has hold for the hook. Functions that were compiled before are compiled again. RuntimeError: this
+    interpreter has no frame hooks, a compiled region is under way, or something cannot be handed over. Does nothing where it is installed.
     """
     if installed():
         return
@@ -157,34 +140,38 @@ def install():
     extension = torch._C._dynamo.eval_frame
     if extension.get_eval_frame_callback() is not None or _core.is_compiling():
         raise RuntimeError("ferrule_dynamo cannot be installed in a torch.compile region")
-    originals.update((name, getattr(extension, name)) for name in SERVED_BY if hasattr(extension, name))
-    _core.remember(extension)
+    guards = vars(sys.modules.get("torch._dynamo.guards", sys))
+    if "guard_error_hook" in guards and not _names.is_held_in_c(guards, "guard_error_hook"):
+        raise RuntimeError(f"ferrule_dynamo cannot read a guard-error hook that is not torch's. {_handover.INSTEAD} it is set")
+    found = {name: value for name, value in vars(extension).items() if name in SERVED_BY}
+    _names.refuse_if_held(functions_among(found.values()), found)
+    _core.prepare(extension)
+    torch_has.update(vars(extension))
+    originals.update(found)
     # Until the hook is there these do what torch's do: in other threads regions begin and end meanwhile.
-    give_torch({name: SERVED_BY[name] for name in originals})
+    _names.exchange([(value, SERVED_BY[name]) for name, value in found.items()], found)
     try:
+        take_over(extension)
         _core.install()
     except BaseException:
-        give_torch(originals)
-        originals.clear()
+        marks = own_marks()
+        _core.uninstall()       # forgets them
+        give_back(*marks)
         raise
-    guards = sys.modules.get("torch._dynamo.guards")
-    if guards is not None:
-        # Entries that torch's evaluator has made are still about, and it looks at their class.
-        guards.CacheEntry |= originals["_CacheEntry"]
-        guards.ExtraState |= originals["_ExtraState"]
-    catch_up(extension)
+    set_classes_of_entries(evaluators_too=True)
     still_outside.update(OUTSIDE)
     leave_torch_alone()
 
 
 def uninstall():
-    """Gives torch its own evaluator back. RuntimeError: a compiled region is under way."""
+    """Gives torch its own evaluator back, with the marks and settings made meanwhile.
+
+    RuntimeError: a compiled region is under way, or something has a function of the hook, and cannot be given torch's.
+    """
     if not installed():
         return
-    # Afterwards they do what torch's do.
+    _names.refuse_if_held(functions_among([SERVED_BY[name] for name in originals]))
+    marks = own_marks()
+    # Afterwards the functions do what torch's do.
     _core.uninstall()
-    give_torch(originals)
-    guards = sys.modules.get("torch._dynamo.guards")
-    if guards is not None:
-        guards.CacheEntry, guards.ExtraState = originals["_CacheEntry"], originals["_ExtraState"]
-    originals.clear()
+    give_back(*marks)
