@@ -5,11 +5,12 @@
 
 The interpreter is a Ferrule whose environment has torch and ferrule_dynamo (`ci/dynamo` makes one). Both ways
 are measured in one process, which changes from one to the other: short blocks take turns, so that what else the
-machine does meets both. Times are CPU times; a ratio is that of two blocks in a row, and what is shown is
+machine does meets both. Times are CPU times of a thread; a ratio is that of two blocks in a row, and what is shown is
 the median, with the middle half of them in brackets.
 """
 
 import argparse
+import concurrent.futures
 import statistics
 import time
 
@@ -93,9 +94,26 @@ def workloads():
         "a closure": lambda: compiled(closure_of(3), x),
         "a graph break": lambda: compiled(broken, x),
         "a module": lambda: compiled(Net(), x),
+        **{name: lambda: compiled(Net(), x) for name in PLACES},
         "500 calls of eager code, outside": lambda: eager,
         "500 calls of eager code, below a region": lambda: compiled(calls_disabled, x),
     }
+
+
+def in_a_thread(work):
+    """What it returns in a new thread, which has called nothing that is compiled before."""
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def deep(work, frames=100):
+    """What it returns when called from below so many frames."""
+    return deep(work, frames - 1) if frames else work()
+
+
+# Where the blocks of some workloads run: elsewhere than the others.
+PLACES = {"a module, first in a thread": in_a_thread,
+          "a module, from 100 frames deep": lambda work: in_a_thread(lambda: deep(work))}
 
 
 def change_to(way):
@@ -105,9 +123,23 @@ def change_to(way):
         ferrule_dynamo.uninstall()
 
 
-def measure(make, turns, seconds):
+def seconds_of(call, count):
+    """CPU time of so many calls."""
+    began = time.thread_time()
+    for _ in range(count):
+        call()
+    return time.thread_time() - began
+
+
+def measure(make, place, turns, seconds):
     """Ratios of the times of neighbours, and the evaluator's time of one call."""
     functions, count = {}, 0
+
+    def block(call):
+        nonlocal count
+        warm = seconds_of(call, 200)
+        count = count or max(int(seconds / warm * 200), 50)
+        return seconds_of(call, count) / count
     for way in ("evaluator", "hooks"):
         change_to(way)
         torch._dynamo.reset()
@@ -117,15 +149,7 @@ def measure(make, turns, seconds):
     for turn in range(turns):
         for way in ("evaluator", "hooks") if turn % 2 else ("hooks", "evaluator"):
             change_to(way)
-            call = functions[way]
-            began = time.process_time()
-            for _ in range(200):
-                call()
-            count = count or max(int(seconds / (time.process_time() - began) * 200), 50)
-            began = time.process_time()
-            for _ in range(count):
-                call()
-            times[way].append((time.process_time() - began) / count)
+            times[way].append(place(lambda way=way: block(functions[way])))
     change_to("evaluator")
     ratios = [hooks / evaluator for evaluator, hooks in zip(times["evaluator"], times["hooks"], strict=True)]
     return ratios, statistics.median(times["evaluator"])
@@ -142,7 +166,7 @@ def main():
     for name, make in workloads().items():
         if options.only and options.only not in name:
             continue
-        ratios, call = measure(make, options.turns, options.seconds)
+        ratios, call = measure(make, PLACES.get(name, lambda work: work()), options.turns, options.seconds)
         low, middle, high = statistics.quantiles(ratios, n=4)
         print(f"| {name} | {middle:.3f} ({low:.3f} to {high:.3f}) | {call * 1e6:.1f} |", flush=True)
 

@@ -195,6 +195,84 @@ print(json.dumps(seen))
 """
         self.assertEqual(run_script("hooks", script), [True, False, True, 2])
 
+    def test_a_compiled_module_looks_at_no_caller(self):
+        """In a thread that calls compiled modules only. Walking the stack would make a frame object of each caller."""
+        script = COMPILES + """
+import gc, types
+module = compiled(torch.nn.Linear(4, 4))
+module(x)
+seen = []
+
+def deep(frames):
+    if frames:
+        return deep(frames - 1)
+    module(x), module(x)
+    seen.append(sum(type(it) is types.FrameType and it.f_code is deep.__code__ for it in gc.get_objects()))
+thread = threading.Thread(target=deep, args=(50,))
+thread.start()
+thread.join()
+print(json.dumps(seen))
+"""
+        self.assertEqual(run_script("hooks", script), run_script("evaluator", script))
+
+    def test_below_a_disabled_region_the_hook_is_not_called(self):
+        """Nor elsewhere in a thread without a callback; and it is called again as soon as there is one."""
+        script = COMPILES + """
+import framehook
+
+def calls():
+    info, = (hook for hook in framehook.hooks() if hook.name == "TorchDynamo")
+    return info.calls
+
+def small(n):
+    return n
+
+@torch.compiler.disable
+def eager():
+    before = calls()
+    for n in range(1000):
+        small(n)
+    seen.append(calls() - before)
+
+def f(x):
+    eager()
+    return small(x + 1)
+
+seen, run = [], compiled(f)
+run(x)
+del seen[:], graphs[:]
+run(x), run(x), compiled(lambda x: x * 2)(x)
+thread = threading.Thread(target=run, args=(x,))
+thread.start()
+thread.join()
+print(json.dumps([seen, len(graphs)]))
+"""
+        calls, graphs = run_script("hooks", script)
+        self.assertEqual(graphs, 1)
+        self.assertEqual(len(calls), 3)
+        self.assertLess(max(calls), 50)
+
+    def test_while_torch_compiles_the_hook_is_not_called_for_long(self):
+        """And the rest of the region is compiled, whatever the compiler has called."""
+        script = COMPILES + """
+def busy(module, inputs):
+    def small(n):
+        return n
+    for n in range(1000):
+        small(n)
+    return backend(module, inputs)
+
+def inner(x):
+    return x * 3
+
+def f(x):
+    y = x + 1
+    torch._dynamo.graph_break()
+    return inner(y) * 2
+print(json.dumps([torch.compile(f, backend=busy)(x).tolist(), torch.compile(inner, backend=busy)(x).tolist(), len(graphs)]))
+"""
+        self.assertEqual(run_script("hooks", script), run_script("evaluator", script))
+
     def test_all_hooks_are_removed(self):
         """Functions run as they are then, and say nothing wrong."""
         script = COMPILES + """

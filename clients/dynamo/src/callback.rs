@@ -155,6 +155,9 @@ impl Drop for Taken {
 /// Sets the thread's callback, which is counted already. What was set while it was taken goes.
 #[inline]
 fn set(py: Python<'_>, callback: Callback) {
+    if !callback.is_off() {
+        switch::wake(py);
+    }
     let before = CALLBACK.with(|own| own.replace(callback));
     if !before.is_off() {
         switch::end();
@@ -168,21 +171,16 @@ pub fn current(py: Python<'_>) -> Callback {
 }
 
 /// Gives this thread another callback, and returns the one before.
-pub fn replace(py: Python<'_>, callback: Callback) -> PyResult<Callback> {
+pub fn replace(py: Python<'_>, callback: Callback) -> Callback {
     let on = !callback.is_off();
     // What is replaced is dropped by the caller, not within the borrow: a destructor may come here.
     let before = CALLBACK.with(|own| own.replace(callback));
     match (before.is_off(), on) {
-        (true, true) => {
-            if let Err(error) = switch::begin(py) {
-                drop(CALLBACK.with(|own| own.replace(before)));
-                return Err(error);
-            }
-        }
+        (true, true) => switch::begin(py),
         (false, false) => switch::end(),
         _ => {}
     }
-    Ok(before)
+    before
 }
 
 /// The region that this thread compiles for.

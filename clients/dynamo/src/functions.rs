@@ -27,7 +27,7 @@ pub fn set_callback<'py>(callback: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Py
     if new.is_off() && callback::is_off() {
         return evaluator::end_region(callback);
     }
-    Ok(callback::replace(py, new)?.into_object(py))
+    Ok(callback::replace(py, new).into_object(py))
 }
 
 /// This thread's callback.
@@ -51,6 +51,8 @@ pub fn get_region() -> i64 {
 /// Forgets all that is known of a code object.
 #[pyfunction]
 pub fn reset_code(code: &Bound<'_, PyAny>) -> PyResult<()> {
+    // What the evaluator knows goes too, or it would come back with the evaluator.
+    evaluator::reset_code(code)?;
     let code = code_of(code)?;
     if let Some(state) = extra::get(code) {
         extra::set(code, None)?;

@@ -38,13 +38,10 @@ struct Entry<'a, 'py> {
 impl FrameHook for Dynamo {
     type Data = Word;
 
-    /// Whether this thread has a callback, or it is time to switch the hook off.
+    /// Whether this thread has a callback, or the hook is to be disabled in it.
     #[inline]
     fn listens(&self) -> bool {
-        if switch::is_needed() {
-            return !callback::is_off();
-        }
-        switch::is_idle()
+        !callback::is_off() || switch::is_idle()
     }
 
     #[inline]
@@ -52,7 +49,7 @@ impl FrameHook for Dynamo {
         // Guards and the compiler run without a callback. Where they raise, it stays so: who has
         // set the callback puts it back.
         let Some(taken) = callback::take() else {
-            switch::rest(frame.py())?;
+            switch::rest(frame.py());
             return Ok(Answer::pass());
         };
         let entry = Entry { frame, code: frame.code()?, taken, region: callback::region() };
@@ -64,7 +61,7 @@ impl FrameHook for Dynamo {
         match event.data() {
             Word::Frame { before, around } => {
                 if let Some(before) = before {
-                    callback::replace(py, before.clone_ref(py))?.forget(py);
+                    callback::replace(py, before.clone_ref(py)).forget(py);
                 }
                 around.leave(py)?;
             }
@@ -78,10 +75,10 @@ impl FrameHook for Dynamo {
                 };
                 if resumed {
                     if !now.is_off() {
-                        callback::replace(py, below.below(&now, py))?.forget(py);
+                        callback::replace(py, below.below(&now, py)).forget(py);
                     }
                 } else if let Some(saved) = saved {
-                    callback::replace(py, saved)?.forget(py);
+                    callback::replace(py, saved).forget(py);
                 }
             }
         }

@@ -1,9 +1,8 @@
-//! Whether the hook of the process is there, and when it is enabled.
+//! The hook of the process, and the threads in which it is called.
 //!
-//! While no thread has a callback, the hook has nothing to say to any frame. To switch it off at
-//! once would be wrong, as switching it on again dispatches each code object once more, and
-//! a program may come to its compiled function again a moment later. So it stays on until it was
-//! called without work for a while. What that costs is a small part of what the next switch would.
+//! In a thread without a callback the hook has nothing to do. Once it was called there often enough without
+//! work it is disabled in that thread, which makes calls as fast as without a hook, and enabled again where the thread
+//! gets a callback. Both together cost as much as so many calls without work.
 
 use framehook::{FrameHook, Installed};
 use pyo3::exceptions::PyRuntimeError;
@@ -13,11 +12,12 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// After so many calls without work the hook is switched off.
-const PATIENCE: u32 = 2_000;
+/// After so many calls without work in a thread the hook is disabled there.
+const PATIENCE: u32 = 16;
 
 /// An installed hook, whatever it does.
 trait Hook: Send + Sync {
+    /// In this thread. Does nothing if the hook was removed.
     fn enable(&self, py: Python<'_>, on: bool) -> PyResult<()>;
     fn enable_for(&self, code: &Bound<'_, PyCode>, on: bool) -> PyResult<()>;
     fn remove(self: Arc<Self>, py: Python<'_>) -> PyResult<()>;
@@ -26,8 +26,9 @@ trait Hook: Send + Sync {
 impl<H: FrameHook> Hook for Installed<H> {
     fn enable(&self, py: Python<'_>, on: bool) -> PyResult<()> {
         match on {
-            true => Installed::enable(self, py),
-            false => Installed::disable(self, py),
+            _ if !self.is_installed() => Ok(()),
+            true => self.enable_in_thread(py),
+            false => self.disable_in_thread(py),
         }
     }
 
@@ -53,38 +54,44 @@ static THREADS: AtomicIsize = AtomicIsize::new(0);
 thread_local! {
     /// How many of them this thread counts for: one of its own, and one for each that is taken.
     static COUNTED: Cell<isize> = const { Cell::new(0) };
+    /// How often the hook was called here without work since it was enabled.
+    static IN_VAIN: Cell<u32> = const { Cell::new(0) };
+    /// Whether it is disabled here.
+    static RESTS: Cell<bool> = const { Cell::new(false) };
 }
 /// Counts the installations.
 static INSTALLATION: AtomicU32 = AtomicU32::new(0);
 /// Whether the hook is there.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// Whether the hook is called.
-static ENABLED: AtomicBool = AtomicBool::new(false);
-/// How often it was in vain.
-static IN_VAIN: AtomicU32 = AtomicU32::new(0);
 
 /// The hook, taken out of the lock: what is done with it may wait for other threads.
 fn hook() -> Option<Arc<dyn Hook>> {
     HOOK.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-fn switch(py: Python<'_>, on: bool) -> PyResult<()> {
-    let hook = hook().ok_or_else(|| {
-        PyRuntimeError::new_err("ferrule_dynamo is not installed: call ferrule_dynamo.install()")
-    })?;
-    ENABLED.store(on, Ordering::SeqCst);
-    IN_VAIN.store(0, Ordering::Relaxed);
-    hook.enable(py, on)
-}
-
 /// A thread has a callback from now on.
 #[inline]
-pub fn begin(py: Python<'_>) -> PyResult<()> {
+pub fn begin(py: Python<'_>) {
     count(1);
-    if ENABLED.load(Ordering::SeqCst) {
-        return Ok(());
+    wake(py);
+}
+
+/// The hook is called in this thread, which has a callback.
+#[inline]
+pub fn wake(py: Python<'_>) {
+    IN_VAIN.set(0);
+    if RESTS.get() {
+        enable(py);
     }
-    switch(py, true).inspect_err(|_| end())
+}
+
+#[cold]
+fn enable(py: Python<'_>) {
+    RESTS.set(false);
+    // It fails where others have just removed the hook.
+    if let Some(Err(error)) = hook().map(|hook| hook.enable(py, true)) {
+        drop(error);
+    }
 }
 
 /// A thread has no callback any more.
@@ -105,37 +112,25 @@ pub fn forked() {
     THREADS.store(COUNTED.get(), Ordering::SeqCst);
 }
 
-/// Whether some thread has a callback.
-#[inline]
-pub fn is_needed() -> bool {
-    THREADS.load(Ordering::Relaxed) != 0
-}
-
-/// The hook was called in vain once more. Whether that is enough to switch it off.
+/// The hook was called without work once more. Whether that is enough to disable it in this thread.
 #[inline]
 pub fn is_idle() -> bool {
-    // Threads may overwrite each other's count: it only matters that it grows.
-    let count = IN_VAIN.load(Ordering::Relaxed) + 1;
-    IN_VAIN.store(count, Ordering::Relaxed);
+    let count = IN_VAIN.get() + 1;
+    IN_VAIN.set(count);
     count >= PATIENCE
 }
 
-/// Switches the hook off until a thread has a callback.
-pub fn rest(py: Python<'_>) -> PyResult<()> {
-    if THREADS.load(Ordering::SeqCst) == 0 {
-        switch(py, false)?;
+/// Disables the hook in this thread until it gets a callback.
+pub fn rest(py: Python<'_>) {
+    IN_VAIN.set(0);
+    // Where there is no memory for that, the hook is called on without work.
+    if hook().is_some_and(|hook| hook.enable(py, false).is_ok()) {
+        RESTS.set(true);
     }
-    // A thread that has got a callback meanwhile may have found it switched on.
-    if THREADS.load(Ordering::SeqCst) != 0 && !ENABLED.load(Ordering::SeqCst) {
-        switch(py, true)?;
-    }
-    Ok(())
 }
 
-/// Takes over a hook that was installed, and is enabled.
+/// Takes over a hook that was installed.
 pub fn connect<H: FrameHook>(installed: Installed<H>) {
-    IN_VAIN.store(0, Ordering::Relaxed);
-    ENABLED.store(true, Ordering::SeqCst);
     let hook = Arc::new(installed);
     let before = HOOK.lock().unwrap_or_else(PoisonError::into_inner).replace(hook);
     drop(before);
@@ -152,7 +147,6 @@ pub fn disconnect(py: Python<'_>) -> PyResult<()> {
     // From here on torch's functions are its own.
     INSTALLED.store(false, Ordering::SeqCst);
     let hook = HOOK.lock().unwrap_or_else(PoisonError::into_inner).take();
-    ENABLED.store(false, Ordering::SeqCst);
     hook.map_or(Ok(()), |hook| hook.remove(py))
 }
 
@@ -167,10 +161,10 @@ pub fn is_installed() -> bool {
     INSTALLED.load(Ordering::Relaxed)
 }
 
-/// Whether the hook is called for frames now.
+/// Whether the hook is called for frames of this thread.
 #[pyfunction]
 pub fn is_enabled() -> bool {
-    ENABLED.load(Ordering::Relaxed)
+    is_installed() && !RESTS.get()
 }
 
 /// Enables the hook for a code object for which it is disabled, or disables it.
@@ -178,5 +172,39 @@ pub fn enable_for_code(code: &Bound<'_, PyCode>, on: bool) -> PyResult<()> {
     match hook() {
         Some(hook) => hook.enable_for(code, on),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test, since the counts are those of the process.
+    #[test]
+    fn threads_with_a_callback_are_counted_and_others_become_idle() {
+        Python::initialize();
+        Python::attach(|py| {
+            assert!(disconnect(py).is_ok());
+            begin(py);
+            std::thread::scope(|scope| scope.spawn(|| count(1)).join()).unwrap();
+            end();
+            assert!(disconnect(py).is_err(), "the other thread counts");
+            // In a forked child the other thread is not there.
+            forked();
+            assert!(disconnect(py).is_ok());
+
+            let idle_after = || (1..).find(|_| is_idle());
+            assert_eq!(idle_after(), Some(PATIENCE));
+            // Without a hook none is disabled, and the count begins anew.
+            rest(py);
+            assert!(!RESTS.get());
+            assert!(!is_idle());
+            // So it does where the thread gets a callback.
+            wake(py);
+            assert_eq!(idle_after(), Some(PATIENCE));
+            RESTS.set(true);
+            wake(py);
+            assert!(!RESTS.get());
+        });
     }
 }
