@@ -63,8 +63,7 @@ def changed_its_mind(x):
 torch._dynamo.decorators.skip(changed_its_mind)
 torch._dynamo.reset_code(changed_its_mind.__code__)
 
-marked = [disabled, skipped, closure_of(3), numbers, Thing().method, unmarked, changed_its_mind,
-          torch.fx.symbolic_trace(lambda x: x * 2 + 1).forward]
+marked = [disabled, skipped, closure_of(3), numbers, Thing().method, unmarked, changed_its_mind]
 """
 MARKED_WITH_STRATEGIES = """
 def all_skipped(x):
