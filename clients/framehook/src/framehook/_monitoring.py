@@ -103,17 +103,17 @@ class Code:
 
 
 class Record:
-    """What is kept for a frame: watches, and scopes as (hook, kind)."""
+    """What is kept for a frame."""
 
     __slots__ = ("begun", "frame", "generator", "known", "scopes", "watches", "yielded")
 
     def __init__(self, known):
         self.known = known          # its code
-        self.watches = []
-        self.scopes = []
-        self.begun = []             # scopes in force, which are in the list of a stack
-        self.frame = self.generator = None
-        self.yielded = []           # the watches to which the last yield was delivered
+        self.watches = []           # (hook, callback, data, events, arguments, caller)
+        self.scopes = ()            # (hook, kind)
+        self.begun = ()             # scopes in force, which are in the list of a stack
+        self.yielded = ()           # the watches to which the last yield was delivered
+        self.frame = None           # but of a generator
 
 
 class Scope:
@@ -211,6 +211,7 @@ def stack_here():
 
 
 def begin_scopes(record):
+    record.begun = []
     for hook, kind in record.scopes:
         begin_scope(record.begun, hook, kind)
 
@@ -320,11 +321,15 @@ def on_start(code, offset):
         if view._watch is not None or view._scope:
             if record is None:
                 record = Record(found or known(code))
-            request(record, hook, view)
+            if view._watch is not None:
+                record.watches.append((hook, *view._watch))
+            if view._scope:
+                record.scopes = (*record.scopes, (hook, view._scope))
     if record is not None:
         if not begin_record(key, frame, record):
             return None
-        begin_scopes(record)
+        if record.scopes:
+            begin_scopes(record)
         if code.co_flags & GENERATORS and (error := deliver(record, "resumed", None)) is not None:
             context, traceback = error.__context__, error.__traceback__
             try:
@@ -363,14 +368,6 @@ def silence(found, code):
     return monitoring.DISABLE
 
 
-def request(record, hook, view):
-    if (watch := view._watch) is not None:
-        watch.hook = hook
-        record.watches.append(watch)
-    if view._scope:
-        record.scopes.append((hook, view._scope))
-
-
 def begin_record(key, frame, record):
     """Keep what hooks have requested for a frame, and have its events. False: there are no hooks any more."""
     global global_events
@@ -378,10 +375,10 @@ def begin_record(key, frame, record):
     code = frame.f_code
     wanted = found.events | RETURNS
     if code.co_flags & GENERATORS:
-        for watch in record.watches:
-            if watch.events & ON_YIELD:
+        for _, _, _, requested, _, _ in record.watches:
+            if requested & ON_YIELD:
                 wanted |= YIELDS
-            if watch.events & ON_RESUME:
+            if requested & ON_RESUME:
                 wanted |= RESUMES
         if record.scopes:
             wanted |= YIELDS | RESUMES
@@ -414,7 +411,8 @@ def begin_record(key, frame, record):
 def forget_record(key, record):
     records.pop(key, None)
     record.known.live -= 1
-    end_scopes(record.begun)
+    if record.begun:
+        end_scopes(record.begun)
 
 
 def purge():
@@ -444,7 +442,7 @@ def on_event(kind, code, offset, value=None):
     del frame
     if kind == "returned" or kind == "raised":
         forget_record(key, record)
-    elif kind != "yielded":
+    elif record.scopes and kind != "yielded":
         begin_scopes(record)
     error = deliver(record, kind, value)
     if error is not None:
@@ -458,7 +456,7 @@ def on_event(kind, code, offset, value=None):
             set_context(error, context)
             set_traceback(error, traceback)
             del error, value
-    if kind == "yielded":
+    if kind == "yielded" and record.begun:
         end_scopes(record.begun)
 
 
@@ -467,26 +465,27 @@ def deliver(record, kind, value, only=None):
     Returns the last exception."""
     error = None
     code = record.known.code()
-    record.yielded = yielded = []
+    if kind == "yielded":
+        record.yielded = ()
     for watch in only if only is not None else reversed(record.watches):
+        hook, callback, data, requested, arguments, caller = watch
         if kind == "yielded":
-            yielded.append(watch)
-        hook = watch.hook
-        if hook.removed or not watch.events & REQUESTED[kind]:
+            record.yielded = (*record.yielded, watch)
+        if hook.removed or not requested & REQUESTED[kind]:
             continue
-        event = new_event(FrameEvent, (("resumed", None) if kind == "thrown" else (kind, value)) + (code, watch.data))
-        if watch.arguments is not None:
-            vars(event)["arguments"] = watch.arguments
-        if watch.caller is not None:
-            vars(event)["caller"] = watch.caller
+        event = new_event(FrameEvent, ("resumed", None, code, data) if kind == "thrown" else (kind, value, code, data))
+        if arguments is not None:
+            vars(event)["arguments"] = arguments
+        if caller is not None:
+            vars(event)["caller"] = caller
         begin = perf_counter_ns()
         try:
             if kind == "raised" or kind == "thrown":
-                during(value, hook, watch.callback, event)
+                during(value, hook, callback, event)
             elif hook.visible:
-                call_visible(hook, watch.callback, event)
+                call_visible(hook, callback, event)
             else:
-                watch.callback(event)
+                callback(event)
         except BaseException as raised:
             hook.errors += 1
             set_traceback(raised, outside(raised.__traceback__))

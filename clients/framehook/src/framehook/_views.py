@@ -32,15 +32,6 @@ def not_supported(feature):
     return NotSupported(f"not on this interpreter: {MISSING[feature]} (framehook.supports({feature!r}) is False)")
 
 
-class Watch:
-    """What a hook has requested for a frame, as its callbacks need it."""
-
-    __slots__ = ("arguments", "callback", "caller", "data", "events", "hook", "visible")
-
-    def __init__(self, callback, data, requested, arguments, caller):
-        self.callback, self.data, self.events, self.arguments, self.caller = callback, data, requested, arguments, caller
-
-
 class Disable:
     """The type of framehook.DISABLE, the answer that disables a frame hook for a code object."""
 
@@ -175,8 +166,12 @@ class FrameView:
         are now; with caller, event.caller is self.caller."""
         if not is_callable(callback):
             raise TypeError("the callback of watch() must be callable")
-        requested = ON_EXIT | (ON_YIELD if yields else 0) | (ON_RESUME if resumes else 0)
-        watch = Watch(callback, data, requested, self.arguments() if arguments else None, self.caller if caller else None)
+        requested = ON_EXIT
+        if yields:
+            requested |= ON_YIELD
+        if resumes:
+            requested |= ON_RESUME
+        watch = callback, data, requested, self.arguments() if arguments else None, self.caller if caller else None
         self._read()
         if self._watch is not None:
             raise RuntimeError("this hook watches the frame already: watch() is called once")
