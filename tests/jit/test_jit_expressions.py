@@ -131,6 +131,28 @@ class Variables(TupleCase):
         self.same(source, [([1, 2], 3, 1), ([0.5], 1, 2), ([], 1, 1), ([1], 2**62, 2**62), ([1, 2], 0.5, 1)])
         self.alike(source, ([1, 2], 3, 1), [([1], None, 1), ([7], 0, 0), ([1.5], 1, None)])
 
+    def test_of_comprehensions(self):
+        for text in ("[sum(x * i for x in a) for i in range(n)]", "[i for i in range(n) if any(i == x for x in a)]", "[max(x - k for x in a) for k in a]",
+                     "[[sum(x + i for x in r) for r in [a, a[1:]]] for i in range(2)]", "[sum(x * i - j for x in a) for i in range(n) for j in a if j]",
+                     "[10 // (x - n) + sum(y - x for y in a) for x in a]"):
+            source = f"def f(a, n):\n    i = n\n    b = {text}\n    return b, i, n\n"
+            self.same(source, [([1, 2, 3], 4)])
+            self.alike(source, ([1, 2, 3], 4), [([1, 2, 3], n) for n in (0, 1, 2, 3, 5)] + [([], 3), ([0.5, 1], 2), ([2**62, 5], 7), ([1, None], 2)])
+            self.alike(source.replace("    i = n\n", "").replace(", i,", ","), ([1, 2], 3), [([1, 2], 2), ([2**62], 3), ([5], 5)])
+            self.alike(source.replace("    i = n\n", "    i = n\n    t = all(i != x for x in a)\n"), ([1, 2], 3), [([1, 2], 2), ([2**62], 3), ([5], 5)])
+
+    def test_in_closures(self):
+        source = """
+            def make(n):
+                def entry(i, j):
+                    return 1.0 / ((i + j) * (i + j + 1) // 2 + i + 1)
+                def times(vector):
+                    return [sum(entry(i, j) * vector[j] for j in range(n)) for i in range(n)]
+                return times
+            f = make(5)
+        """
+        self.same(source, [([1.0] * 5,), ([1] * 5,), ([0.5, 1.5, -1.0, 2.0, 1e300],), ([1.0] * 4,)])
+
     def test_unbound(self):
         source = "def f(a, n):\n    if n:\n        k = n\n    return sum(x * k for x in a)\n"
         self.alike(source, ([1, 2], 3), [([1, 2], 0), ([], 0), ([1], 2)])

@@ -172,10 +172,6 @@ fn is_compiled(code: &Code, instruction: Instruction) -> bool {
     let Instruction { opcode, start, .. } = instruction;
     match opcode {
         op::RETURN_GENERATOR | op::YIELD_VALUE => false,
-        // One of an inner function's variables in a comprehension is made anew in each turn.
-        op::MAKE_CELL => {
-            code.instructions().find(|i| i.opcode == op::RESUME).is_some_and(|r| start < r.start)
-        }
         op::MAKE_FUNCTION | op::SET_FUNCTION_ATTRIBUTE => code
             .expressions
             .iter()

@@ -19,6 +19,8 @@ pub enum Kind {
     Unbound,
     /// A local variable that has a number, or no value: first a word that is 0 if it has none.
     Maybe(Box<Kind>),
+    /// A local variable of a generator expression too: the words of its value, which the interpreter has in a cell.
+    InCell(Box<Kind>),
     /// NULL on the evaluation stack.
     Null,
     /// An exact int of 64 bits. `object`: a second word has the object that it was read from, borrowed, or 0.
@@ -115,7 +117,7 @@ impl Kind {
     pub fn holds_containers(&self) -> bool {
         match self {
             Self::Tuple(items) | Self::Zip(items) => items.iter().any(Self::holds_containers),
-            Self::Enumerate(iterator) => iterator.holds_containers(),
+            Self::Enumerate(inner) | Self::InCell(inner) => inner.holds_containers(),
             Self::Iterator { .. } => true,
             other => other.is_container(),
         }
@@ -141,6 +143,7 @@ impl Kind {
                 out.push(I64);
                 kind.words(out);
             }
+            Self::InCell(kind) => kind.words(out),
             Self::Int { object } => out.extend(std::iter::repeat_n(I64, 1 + usize::from(*object))),
             Self::Float { object } => {
                 out.push(F64);
@@ -177,6 +180,7 @@ impl Kind {
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Int { .. }, Self::Int { .. }) | (Self::Float { .. }, Self::Float { .. }) => true,
+            (Self::InCell(a), Self::InCell(b)) => a.can_join(b),
             (Self::Tuple(a), Self::Tuple(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_like(b))
             }
@@ -207,7 +211,7 @@ impl Kind {
         match (self, other) {
             (Self::Int { object: wide }, Self::Int { object })
             | (Self::Float { object: wide }, Self::Float { object }) => *wide || !*object,
-            (Self::Maybe(a), Self::Maybe(b)) => a.covers(b),
+            (Self::Maybe(a), Self::Maybe(b)) | (Self::InCell(a), Self::InCell(b)) => a.covers(b),
             (Self::Maybe(a), b) => *b == Self::Unbound || a.covers(b),
             (Self::Tuple(a), Self::Tuple(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.covers(b))
@@ -226,6 +230,7 @@ impl Kind {
         match (self, other) {
             (Self::Unbound, Self::Unbound) => Self::Unbound,
             (Self::Maybe(a), Self::Maybe(b)) => Self::Maybe(Box::new(a.join(b))),
+            (Self::InCell(a), Self::InCell(b)) => Self::InCell(Box::new(a.join(b))),
             (Self::Maybe(_), Self::Unbound) => self.clone(),
             (Self::Maybe(a), b) => Self::Maybe(Box::new(a.join(b))),
             (a, Self::Maybe(_)) => other.join(a),
@@ -252,6 +257,7 @@ impl Kind {
             Self::Int { .. } => Self::Int { object: true },
             Self::Float { .. } => Self::Float { object: true },
             Self::Maybe(kind) => Self::Maybe(Box::new(kind.widest())),
+            Self::InCell(kind) => Self::InCell(Box::new(kind.widest())),
             Self::Tuple(items) => Self::Tuple(items.iter().map(Self::widest).collect()),
             other => other.clone(),
         }
@@ -270,6 +276,7 @@ impl Kind {
             Self::Enumerate(iterator) => {
                 return iterator.find_containers(words.get(1..).unwrap_or(&[]), found);
             }
+            Self::InCell(kind) => return kind.find_containers(words, found),
             Self::Iterator { of, .. } => (Some(&**of), 2),
             kind => (kind.is_container().then_some(kind), kind.count()),
         };
@@ -295,6 +302,7 @@ impl Kind {
         match self {
             Self::Unbound => "unbound".into(),
             Self::Maybe(kind) => format!("{} or unbound", kind.describe()),
+            Self::InCell(kind) => format!("{} in a cell", kind.describe()),
             Self::Null => "NULL".into(),
             Self::Int { .. } => "int".into(),
             Self::Float { .. } => "float".into(),

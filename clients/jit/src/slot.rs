@@ -33,7 +33,7 @@ impl Slot {
     /// For a value of this kind whose words are at these places; what is left of them is returned.
     pub fn of<'a>(kind: &Kind, places: &'a [u16]) -> (Self, &'a [u16]) {
         let own = match kind {
-            Kind::Tuple(_) | Kind::Zip(_) => 0,
+            Kind::Tuple(_) | Kind::Zip(_) | Kind::InCell(_) => 0,
             Kind::Enumerate(_) | Kind::Maybe(_) => 1,
             _ => kind.count(),
         };
@@ -68,6 +68,10 @@ impl Slot {
             (Kind::Maybe(kind), [bound]) => {
                 let (value, rest) = Self::of(kind, rest);
                 return (Self::Maybe(*bound, Box::new(value)), rest);
+            }
+            (Kind::InCell(kind), _) => {
+                let (content, rest) = Self::of(kind, rest);
+                return (Self::Cell(Box::new(content)), rest);
             }
             (Kind::Enumerate(kind), [number]) => {
                 let (iterator, rest) = Self::of(kind, rest);

@@ -211,7 +211,11 @@ impl Lowering<'_, '_> {
             }
         }
         for value in self.locals.iter_mut().chain(&mut self.stack) {
-            let Kind::List(known) = &mut value.kind else { continue };
+            let kind = match &mut value.kind {
+                Kind::InCell(kind) => &mut **kind,
+                kind => kind,
+            };
+            let Kind::List(known) = kind else { continue };
             let is_wider = **known == Kind::Object || (**known == INT && *items == FLOAT);
             if value.words.first() == Some(&list) && is_wider {
                 **known = items.clone();

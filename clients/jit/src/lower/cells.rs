@@ -42,6 +42,34 @@ impl Lowering<'_, '_> {
         outside.cells.get(&slot).copied().filter(|_| !outside.shared)
     }
 
+    /// MAKE_CELL: the cell has what the variable has. Only generator expressions that are compiled are passed it.
+    pub(super) fn make_cell(&mut self, slot: usize) -> Result<()> {
+        let local = self.locals.get_mut(slot).ok_or("internal: no such local")?;
+        if matches!(local.kind, Kind::InCell(_) | Kind::Cell) {
+            return Err("a cell in a cell".into());
+        }
+        local.kind = Kind::InCell(Box::new(local.kind.clone()));
+        Ok(())
+    }
+
+    /// The value of a variable that is known, though the interpreter has it in a cell.
+    fn load_in_cell(&mut self, slot: usize) -> Result<Flow> {
+        let local = self.locals.get(slot).cloned().ok_or("internal: no such local")?;
+        let Kind::InCell(kind) = local.kind else { return Err("internal: no cell".into()) };
+        let value = match *kind {
+            Kind::Unbound => return Ok(self.leave()), // UnboundLocalError, or NameError
+            Kind::Maybe(kind) => {
+                let (bound, words) = local.words.split_first().ok_or("internal: no words")?;
+                let unbound = self.b.ins().icmp_imm(IntCC::Equal, *bound, 0);
+                self.guard(unbound);
+                Val::new(*kind, words)
+            }
+            kind => Val::new(kind, &local.words),
+        };
+        self.stack.push(value);
+        Ok(Flow::Next)
+    }
+
     fn cell(&self, slot: u32) -> Result<Value> {
         match self.locals.get(slot as usize) {
             Some(cell) if cell.kind == Kind::Cell => Self::word(cell),
@@ -53,8 +81,8 @@ impl Lowering<'_, '_> {
         if self.around.is_some() {
             return self.load_around(slot);
         }
-        if self.cells.contains(&(slot as usize)) {
-            return self.load_variable(slot as usize);
+        if let Some(Kind::InCell(_)) = self.locals.get(slot as usize).map(|local| &local.kind) {
+            return self.load_in_cell(slot as usize);
         }
         if let Some(place) = self.variable_of(slot) {
             return self.load(place);
@@ -112,9 +140,11 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn store_cell(&mut self, slot: u32) -> Result<Flow> {
-        if self.cells.contains(&(slot as usize)) {
+        if let Some(Kind::InCell(_)) = self.locals.get(slot as usize).map(|local| &local.kind) {
             self.before_replacing(&[slot as usize]);
-            self.store(slot as usize)?;
+            let value = self.pop()?;
+            let value = Val { kind: Kind::InCell(Box::new(value.kind.clone())), ..value };
+            self.replace_local(slot as usize, value)?;
             return Ok(Flow::Next);
         }
         if let Some(place) = self.variable_of(slot) {

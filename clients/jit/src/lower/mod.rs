@@ -126,8 +126,6 @@ pub struct Lowering<'a, 'f> {
     around: Option<Box<Around<'a>>>,
     /// Where the interpreter starts again if what is being compiled is a part of such an expression.
     restart: Option<Restart>,
-    /// The slots of variables for such expressions. The interpreter has cells there.
-    cells: HashSet<usize>,
     resolve: &'a mut dyn Resolve,
     call_conv: CallConv,
     context: Value,
@@ -202,7 +200,6 @@ pub fn lower<'a>(
         outside: source.outside,
         around: None,
         restart: None,
-        cells: HashSet::new(),
         resolve,
         call_conv,
         context: Value::from_u32(0),
@@ -391,6 +388,9 @@ impl Lowering<'_, '_> {
         words: &mut dyn Iterator<Item = Value>,
         out: &mut SmallVec<[Value; 4]>,
     ) -> Result<()> {
+        if let (Kind::InCell(kind), Kind::InCell(from)) = (kind, from) {
+            return self.convert(kind, from, words, out);
+        }
         if let (Kind::Tuple(kinds), Kind::Tuple(from)) = (kind, from) {
             for (kind, from) in kinds.iter().zip(from) {
                 self.convert(kind, from, words, out)?;
@@ -536,21 +536,13 @@ impl Lowering<'_, '_> {
                 let places: Vec<u16> = value.words.iter().map(place).collect();
                 Slot::of(&value.kind, &places).0
             };
-            let in_cell = |(index, value): (usize, &Val)| {
-                let slot = slot(value);
-                if self.cells.contains(&index) {
-                    Slot::Cell(Box::new(slot))
-                } else {
-                    slot
-                }
-            };
             let owned = all().filter(|value| value.owned).flat_map(Val::containers);
             let in_call = exit.cause == Cause::Call && !self.source.repeats_calls;
             let Instruction { start, unit, next, .. } = exit.instruction;
             exits.push(Exit {
                 unit: if in_call { unit } else { start },
                 after: next,
-                locals: exit.locals.iter().enumerate().map(in_cell).collect(),
+                locals: exit.locals.iter().map(slot).collect(),
                 stack: exit.stack.iter().map(slot).collect(),
                 words: order.len(),
                 cause: exit.cause,

@@ -112,7 +112,7 @@ impl Lowering<'_, '_> {
             op::STORE_DEREF => return self.store_cell(argument),
             op::RETURN_CONST if self.around.is_some() => return self.end_expression(),
             op::YIELD_VALUE => return self.yield_item(),
-            op::MAKE_CELL => drop(self.cells.insert(argument as usize)),
+            op::MAKE_CELL => self.make_cell(argument as usize)?,
             op::RETURN_VALUE | op::RETURN_CONST if self.keeps_variables() => return Ok(self.end()),
             op::LOAD_ATTR => {
                 let object = self.pop()?;
@@ -396,13 +396,9 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn load(&mut self, index: usize) -> Result<Flow> {
-        if self.cells.contains(&index) && self.around.is_none() {
+        if matches!(self.locals.get(index), Some(Val { kind: Kind::InCell(_), .. })) {
             return Err("a cell".into());
         }
-        self.load_variable(index)
-    }
-
-    pub(super) fn load_variable(&mut self, index: usize) -> Result<Flow> {
         self.bind(index)?;
         let value = self.locals.get(index).cloned().ok_or("internal: no such local")?;
         if value.kind == Kind::Unbound {
