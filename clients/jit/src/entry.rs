@@ -277,6 +277,7 @@ unsafe fn choose(
         let function = &*function.cast::<PyFunctionObject>();
         (function.func_globals as usize, function.func_builtins as usize)
     };
+    record.forget_old();
     let mut versions = 0;
     // One by one, without a borrow: a lookup in a dict with odd keys runs code.
     for compiled in (0..).map_while(|index| record.compiled.borrow().get(index).cloned()) {
@@ -476,7 +477,7 @@ pub fn judge(record: &Record, context: &Context) -> Option<Cause> {
         // What was compiled is compiled anew, with what is known of the generator then.
         Cause::Cold if record.changed.get() < MOST_CHANGES => {
             record.changed.set(record.changed.get() + 1);
-            drop((record.compiled.take(), record.loops.take()));
+            record.renew.set(true);
         }
         Cause::Cold | Cause::End | Cause::Depth | Cause::Call | Cause::Repeat | Cause::Return => {}
     }

@@ -306,6 +306,7 @@ fn find(
     record: &Record,
     start: &Start<'_>,
 ) -> Option<Rc<Compiled>> {
+    record.forget_old();
     let globals = parts::globals_of(function).as_ptr() as usize;
     let builtins = parts::builtins_of(function).as_ptr() as usize;
     let matches = |compiled: &Compiled, test: fn(&Kind, &Kind) -> bool| {

@@ -50,6 +50,8 @@ pub struct Record {
     pub polled: Cell<u64>,
     /// Calls with arguments of kinds for which there is no version.
     pub missed: Cell<u64>,
+    /// What was compiled is to be compiled anew: a generator has run for the first time.
+    pub renew: Cell<bool>,
     /// How often a dependency had changed.
     pub changed: Cell<u32>,
     /// By code unit: how often it was left there.
@@ -145,6 +147,13 @@ impl Record {
         self.in_part.set(true);
         self.refused_at.set(at);
         *self.refused.borrow_mut() = Some(why);
+    }
+
+    /// Forgets what is to be compiled anew.
+    pub fn forget_old(&self) {
+        if self.renew.take() {
+            drop((self.compiled.take(), self.loops.take()));
+        }
     }
 
     pub fn refuse(&self, why: String) {
