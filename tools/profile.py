@@ -14,6 +14,7 @@ import lzma
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,15 +68,15 @@ def patches_of(profile: Path) -> Path:
     return profile.with_name(profile.name.removesuffix(".profdata.xz") + ".patches")
 
 
-def stale() -> list[str]:
+def stale(bases: Sequence[Base] = BASES) -> list[str]:
     """The names of the profiles that were made of other patches."""
-    return [profile.name for base in BASES for profile in sorted(PROFILES.glob(base.profile("*").name))
+    return [profile.name for base in bases for profile in sorted(PROFILES.glob(base.profile("*").name))
             if not patches_of(profile).exists() or patches_of(profile).read_text().strip() != base.patches(ROOT)]
 
 
-def refuse_stale() -> None:
+def refuse_stale(base: Base) -> None:
     """A release is made with a profile of its own patches, unless PROFILE=stale says otherwise."""
-    names = stale()
+    names = stale([base])
     if not names:
         return
     problem = f"{', '.join(names)} was made of other patches: what they have changed since is built without a profile"

@@ -194,7 +194,7 @@ def report(path: Path) -> None:
 
 
 def dist(key: str | None) -> Path:
-    profile.refuse_stale()
+    profile.refuse_stale(profile.PACKAGES)
     top = f"{NAME}-{version()}"
     signature = DIST / f"{top}.tar.xz.asc"
     # That of an earlier tarball says nothing of this one.
@@ -238,7 +238,7 @@ def pyenv_definition(tree: Path, digest: str) -> str:
 
 def source_package(release: int = 13) -> Path:
     """The tree of Debian's source package, beside its orig tarballs; its .dsc where dpkg-dev is here."""
-    profile.refuse_stale()
+    profile.refuse_stale(profile.PACKAGES)
     top, work = f"{NAME}-{version()}", DIST / f"debian-{release}"
     remove(work)
     work.mkdir(parents=True)

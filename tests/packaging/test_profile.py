@@ -61,18 +61,21 @@ class Stale(Case):
         with unittest.mock.patch.dict(os.environ):
             os.environ.pop(profile.VARIABLE, None)
             with self.assertRaisesRegex(profile.BuildError, r"3.13.15-llvm-22.profdata.xz was made of other patches[^\0]*`make profile`[^\0]*PROFILE=stale"):
-                profile.refuse_stale()
+                profile.refuse_stale(profile.BINARY)
         with self.assertRaisesRegex(profile.BuildError, "`make profile`"):
             profile.main(["--check"])
 
     def test_it_is_taken_where_that_is_allowed(self):
         with unittest.mock.patch.dict(os.environ, {profile.VARIABLE: profile.ALLOWED}), unittest.mock.patch.object(profile, "say") as said:
-            profile.refuse_stale()
+            profile.refuse_stale(profile.BINARY)
         self.assertIn("warning: 3.13.15-llvm-22.profdata.xz", said.call_args.args[0])
+
+    def test_that_of_another_base_is_no_matter(self):
+        profile.refuse_stale(profile.PACKAGES)
 
     def test_another_value_allows_nothing(self):
         with unittest.mock.patch.dict(os.environ, {profile.VARIABLE: "yes"}), self.assertRaises(profile.BuildError):
-            profile.refuse_stale()
+            profile.refuse_stale(profile.BINARY)
 
     def test_one_without_a_record_of_its_patches_is_stale(self):
         (self.kept / "3.13.15-llvm-22.patches").unlink()
@@ -91,7 +94,7 @@ class Stale(Case):
     def test_one_of_these_patches_is_not(self):
         (self.kept / "3.13.15-llvm-22.patches").write_text(profile.BINARY.patches(profile.ROOT) + "\n")
         self.assertEqual(profile.stale(), [])
-        profile.refuse_stale()
+        profile.refuse_stale(profile.BINARY)
         profile.main(["--check"])
 
 

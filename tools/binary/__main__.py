@@ -43,7 +43,7 @@ def tools_of(sysroot_: Path) -> libraries.Tools:
 
 
 def make() -> Path:
-    profile.refuse_stale()
+    profile.refuse_stale(profile.BINARY)
     check_programs()
     base = sysroot.make(WORK / "sysroot", WORK / "apt")
     tools = tools_of(base)
