@@ -8,6 +8,7 @@ python.org is not within reach.
 
 import argparse
 import json
+import platform
 import shutil
 import sys
 from pathlib import Path
@@ -22,12 +23,18 @@ WORK = places.BUILD / "binary"
 # Programs, and Debian's packages of them.
 NEEDED = {"dpkg-source": "dpkg-dev", "patchelf": "patchelf", "pkg-config": "pkg-config", "tclsh": "tcl", "autoreconf": "autoconf",
           "automake": "automake", "libtoolize": "libtool", "autopoint": "autopoint"}
-LTDL = Path("/usr/share/libtool/ltdl.am"), "libltdl-dev"
+# What libffi's configure.ac is made of, and its package.
+LTDL = Path("/usr/share/aclocal/ltdl.m4"), "libltdl-dev"
+
+
+def check_machine() -> None:
+    if platform.machine() != "x86_64":
+        raise BuildError(f"binaries are made for x86-64, and this is {platform.machine()}: build from source (docs/packaging.md)")
 
 
 def check_programs() -> None:
     missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
-    if not any(LTDL[0].parent.rglob("ltdl*")) and not Path("/usr/share/aclocal/ltdl.m4").exists():
+    if not LTDL[0].exists():
         missing.append(LTDL[1])
     if missing:
         raise BuildError(f"what builds the libraries is missing: as root, apt-get install {' '.join(missing)}")
@@ -44,6 +51,7 @@ def tools_of(sysroot_: Path) -> libraries.Tools:
 
 def make() -> Path:
     profile.refuse_stale(profile.BINARY)
+    check_machine()
     check_programs()
     base = sysroot.make(WORK / "sysroot", WORK / "apt")
     tools = tools_of(base)
