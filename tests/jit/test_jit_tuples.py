@@ -254,6 +254,27 @@ class Member(TupleCase):
 class Slices(TupleCase):
     ENDS = (None, 0, 1, 2, -1, -2, 9, -9, 2**63 - 1, -2**63, True)
 
+    def test_with_a_step(self):
+        steps = (None, 1, 2, -1, -2, 3, -7, 0, True, 2**63 - 1, -2**63)
+        source = "def f(a, i, k, s):\n    return a[i:k:s], a[::s], a[i::s], a[:k:s], len(a[::-1])\n"
+        self.same(source, [(content, i, k, s) for content in ([1, 2, 3, 4], [0.5], []) for i in self.ENDS for k in self.ENDS[::2] for s in steps])
+        self.same("def f(a, n):\n    t = 0\n    for x in a[::-1]:\n        t = t * 2 + x\n"
+                  "    return t, sum(x * n for x in a[n::2]), [b[::-1] for b in [a, a[1:]]]\n",
+                  [([1, 2, 3], 1), ([], 0), ([0.5, 1.5], 1), ([2**62, 1], -1)])
+        source = "def f(a, s):\n    b = a[::s]\n    b[0] = 9\n    return a, b\n"
+        for s in (1.5, "x", 2**70):
+            plain, made = (define(source).f for _ in range(2))
+            self.compiled(made, [1, 2], 1)
+            self.assertEqual(jit_support.what_happens(made, ([1, 2], s)), jit_support.what_happens(plain, ([1, 2], s)))
+
+    def test_what_is_not_compiled(self):
+        source = "def f(a, n):\n    t = 0\n    for i in range(n):\n        t += i\n    a[::2] = [7, 8]\n" \
+                 "    del a[::-2]\n    s = slice(1, 2, 3)\n    return a, t, s, a[s]\n"
+        plain, made = (define(source).f for _ in range(2))
+        for _ in range(2):
+            self.assertEqual(jit_support.what_happens(made, ([1, 2, 3], 5000)), jit_support.what_happens(plain, ([1, 2, 3], 5000)))
+        self.assertGreater(self.jit.stats(made)["entered"], 0)
+
     def test_stored(self):
         for other in ("[7, 8]", "[]", "a", "(7, 8, 9)", "b"):
             source = f"def f(a, b, i, k):\n    a[i:k] = {other}\n    return len(a)\n"

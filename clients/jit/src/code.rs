@@ -172,6 +172,7 @@ fn is_compiled(code: &Code, instruction: Instruction) -> bool {
     let Instruction { opcode, start, .. } = instruction;
     match opcode {
         op::RETURN_GENERATOR | op::YIELD_VALUE => false,
+        op::BUILD_SLICE => code.takes_slice(instruction).is_some(),
         op::MAKE_FUNCTION | op::SET_FUNCTION_ATTRIBUTE => code
             .expressions
             .iter()

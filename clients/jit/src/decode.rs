@@ -57,6 +57,7 @@ impl Instruction {
             | op::BINARY_SUBSCR
             | op::BINARY_SLICE
             | op::BUILD_LIST
+            | op::BUILD_SLICE
             | op::BUILD_TUPLE
             | op::LIST_EXTEND
             | op::COMPARE_OP
@@ -174,6 +175,12 @@ impl Code {
     /// The instruction that starts at a code unit.
     pub fn at(&self, unit: u32) -> Option<Instruction> {
         self.by_unit.get(unit as usize).copied().flatten()
+    }
+
+    /// The instruction that takes a slice with a step, if it loads it.
+    pub fn takes_slice(&self, build: Instruction) -> Option<Instruction> {
+        let taken = self.at(build.next).filter(|i| i.opcode == op::BINARY_SUBSCR);
+        taken.filter(|_| build.argument == 3)
     }
 
     /// What may be a generator expression whose code is compiled: the call of a name with one, over what stores nothing.

@@ -38,6 +38,7 @@ opcodes! {
     UNARY_NOT = 43, 0;
     BINARY_OP = 45, 1;
     BUILD_LIST = 47, 0;
+    BUILD_SLICE = 50, 0;
     BUILD_TUPLE = 52, 0;
     CALL = 53, 3;
     CALL_INTRINSIC_1 = 55, 0;

@@ -80,6 +80,45 @@ pub unsafe extern "C" fn slice_tuple(tuple: *mut PyObject, start: i64, stop: i64
     }
 }
 
+/// `list[start:stop:step]`; the bits of `without` say which of the first two are None; NULL: leave.
+///
+/// # Safety
+/// Attached, and an exact list.
+pub unsafe extern "C" fn slice_with_step(
+    list: *mut PyObject,
+    start: i64,
+    stop: i64,
+    step: i64,
+    without: i64,
+) -> *mut PyObject {
+    // SAFETY: by contract.
+    let count = i128::from(unsafe { size(list) } as i64);
+    let (first, behind) = if step < 0 { (count - 1, -1) } else { (0, count) };
+    let place = |index: i64| {
+        let index = i128::from(index);
+        let index = if index < 0 { index + count } else { index };
+        index.clamp(first.min(behind), first.max(behind))
+    };
+    let start = if without & 1 != 0 { first } else { place(start) };
+    let stop = if without & 2 != 0 { behind } else { place(stop) };
+    let distance = if step < 0 { start - stop } else { stop - start };
+    if step == 0 {
+        return std::ptr::null_mut(); // ValueError
+    }
+    let turns = (distance.max(0) as u128).div_ceil(u128::from(step.unsigned_abs()));
+    // SAFETY: attached.
+    let made = unsafe { cleared(ffi::PyList_New(turns as ffi::Py_ssize_t)) };
+    for turn in (0..turns as isize).take_while(|_| !made.is_null()) {
+        let index = start + turn as i128 * i128::from(step);
+        // SAFETY: an index within the list, and a place of the new one.
+        unsafe {
+            let item = ffi::Py_NewRef(ffi::PyList_GET_ITEM(list, index as isize));
+            ffi::PyList_SET_ITEM(made, turn, item);
+        }
+    }
+    made
+}
+
 /// `tuple(sequence)`; NULL: leave.
 ///
 /// # Safety

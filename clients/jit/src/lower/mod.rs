@@ -362,7 +362,8 @@ impl Lowering<'_, '_> {
                 _ => self.step(instruction)?,
             };
             match flow {
-                Flow::Next => at = instruction.next,
+                // Some instructions are compiled with the one behind them.
+                Flow::Next => at = self.instruction.next,
                 Flow::End => {
                     if self.around.is_none() {
                         let restart = self.restart.take();

@@ -33,7 +33,7 @@ pub(super) fn consumed(opcode: u8, argument: u32) -> usize {
         | op::DELETE_SUBSCR
         | op::IS_OP => 2,
         op::STORE_SUBSCR | op::BINARY_SLICE => 3,
-        op::STORE_SLICE => 4,
+        op::STORE_SLICE | op::BUILD_SLICE => 4,
         op::CALL => 2 + argument as usize,
         op::CALL_KW => 3 + argument as usize,
         _ => 0,

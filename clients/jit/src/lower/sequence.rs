@@ -1,6 +1,7 @@
 //! Lists and tuples as a whole: `in`, slices, and builtins that take them.
 
 use super::{Flow, Lowering};
+use crate::decode::Instruction;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::lists;
 use crate::resolve::Result;
@@ -105,6 +106,31 @@ impl Lowering<'_, '_> {
         let Some((start, stop)) = self.bounds_of(&start, &stop)? else { return Ok(self.leave()) };
         let result = self.sliced(&sequence, start, stop)?;
         self.stack.push(result);
+        Ok(Flow::Next)
+    }
+
+    /// `list[start:stop:step]`: the instruction that makes the slice, and the one that takes it.
+    pub(super) fn slice_with_step(&mut self, build: Instruction) -> Result<Flow> {
+        let taken = self.code.takes_slice(build).filter(|i| !self.targets.contains(&i.start));
+        let taken = taken.ok_or("a slice that is kept")?;
+        let (step, stop, start, list) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?);
+        let Kind::List(_) = list.kind else { return self.refuse("a slice", &[&list]) };
+        if [&step, &stop, &start].iter().any(|value| value.kind.is_float()) {
+            return Ok(self.leave()); // TypeError
+        }
+        let (mut words, mut without) = (vec![Self::word(&list)?], 0);
+        for (bit, value) in [(1, &start), (2, &stop), (4, &step)] {
+            words.push(match value.kind {
+                Kind::None => self.int(1),
+                ref kind if kind.is_int() => Self::word(value)?,
+                _ => return self.refuse("an index", &[value]),
+            });
+            without |= if value.kind == Kind::None { bit } else { 0 };
+        }
+        words.push(self.int(without));
+        let made = self.made(sequences::slice_with_step as *const () as usize, &words);
+        self.stack.push(Val::owning(list.kind.clone(), &[made]));
+        self.instruction.next = taken.next;
         Ok(Flow::Next)
     }
 

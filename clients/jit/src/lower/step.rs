@@ -261,6 +261,7 @@ impl Lowering<'_, '_> {
             op::LIST_APPEND => self.list_append(argument)?,
             op::LIST_EXTEND => self.list_extend(argument)?,
             op::BINARY_SLICE => return self.slice(),
+            op::BUILD_SLICE => return self.slice_with_step(instruction),
             op::UNPACK_SEQUENCE => return self.unpack(argument as usize),
             op::GET_ITER => {
                 let value = self.pop()?;
