@@ -14,6 +14,9 @@ from ferrule_dynamo import _core
 
 # Setters that return what was set before, for all threads, each with a value to set meanwhile.
 SETTINGS = {"set_guard_complete_hook": None, "_set_lru_cache": True, "set_skip_guard_eval_unsafe": False}
+# Getters, and the setter of each.
+GETTERS = {"get_bytecode_debugger_callback": "set_bytecode_debugger_callback",
+           "get_eval_frame_isolate_recompiles_id": "set_eval_frame_isolate_recompiles_id"}
 # The numbers of torch's FrameAction.
 DEFAULT, SKIP, RUN_ONLY = range(3)
 GENERATORS = 0x20 | 0x80 | 0x200
@@ -22,15 +25,13 @@ INSTEAD = "Set FERRULE_DYNAMO=1, or call ferrule_dynamo.install() before"
 
 def hand_over_settings(giver, taker):
     """Sets for one of the two what is set for the other. Both are functions of torch's extension by name."""
-    for name, meanwhile in SETTINGS.items():
-        if name in giver:
-            value = giver[name](meanwhile)
-            giver[name](value)
-            taker[name](value)
-    if "get_bytecode_debugger_callback" in giver:
-        taker["set_bytecode_debugger_callback"](giver["get_bytecode_debugger_callback"]())
-    if "get_eval_frame_isolate_recompiles_id" in giver:
-        taker["set_eval_frame_isolate_recompiles_id"](giver["get_eval_frame_isolate_recompiles_id"]())
+    known = giver.keys() & taker.keys()
+    for name in known & SETTINGS.keys():
+        value = giver[name](SETTINGS[name])
+        giver[name](value)
+        taker[name](value)
+    for name in known & GETTERS.keys():
+        taker[GETTERS[name]](giver[name]())
 
 
 def code_objects():
