@@ -165,6 +165,78 @@ print(json.dumps(seen))
 """)
         self.assertEqual(seen, [[[[2.0] * 4, [3.0] * 4], True, True]] * 4)
 
+    def test_an_interrupt_in_the_comparison_of_backends(self):
+        """It is raised. Other exceptions mean that it is another backend, as with the evaluator."""
+        script = COMPILES + """
+class Backend:
+    def __init__(self, error):
+        self.error = error
+
+    def __call__(self, module, inputs):
+        return backend(module, inputs)
+
+    def __eq__(self, other):
+        global compares
+        if compares:
+            compares = False
+            raise self.error
+        return self is other
+    __hash__ = object.__hash__
+
+def f(x):
+    return x + 1
+seen = []
+for error in (KeyboardInterrupt, SystemExit, LookupError):
+    torch._dynamo.reset()
+    compares = False        # not now: torch compares backends with others
+    torch.compile(f, backend=Backend(error))(x)
+    compares = True
+    try:
+        seen.append(compiled(f)(x).tolist())
+    except BaseException as raised:
+        seen.append(type(raised).__name__)
+    seen.append(torch._C._dynamo.eval_frame.get_eval_frame_callback())
+print(json.dumps(seen))
+"""
+        hooks, evaluator = run_script("hooks", script), run_script("evaluator", script)
+        self.assertEqual(hooks, ["KeyboardInterrupt", None, "SystemExit", None, [2.0] * 4, None])
+        self.assertEqual(evaluator, [[2.0] * 4, None] * 3)
+
+    @unittest.skipIf(TORCH_2_6, "this torch has no strategies")
+    def test_an_action_with_an_unknown_number(self):
+        errors, value = run_script("hooks", COMPILES + """
+import types
+E, errors = torch._C._dynamo.eval_frame, []
+
+def f(x):
+    return x + 1
+for numbers in ((3, 0), (0, -1)):
+    current, below = (types.SimpleNamespace(value=number) for number in numbers)
+    try:
+        E.set_code_exec_strategy(f.__code__, types.SimpleNamespace(cur_action=current, recursive_action=below))
+    except ValueError as error:
+        errors.append(str(error))
+print(json.dumps([errors, [compiled(f)(x).tolist(), len(graphs)]]))
+""")
+        self.assertEqual(errors, ["ferrule_dynamo knows no FrameAction 3", "ferrule_dynamo knows no FrameAction -1"])
+        self.assertEqual(value, [[2.0] * 4, 1])
+
+    def test_classes_look_like_those_of_torch(self):
+        script = COMPILES + """
+def f(x):
+    return x + 1
+compiled(f)(x)
+E = torch._C._dynamo.eval_frame
+entry, = E._debug_get_cache_entry_list(f.__code__)
+classes = [type(entry), type(entry.guard_manager.extra_state), E._PyInterpreterFrame]
+print(json.dumps([[repr(it), sorted(name for name in dir(it) if not name.startswith("__"))] for it in classes]))
+"""
+        hooks, evaluator = run_script("hooks", script), run_script("evaluator", script)
+        for (name, has), (expected, torch_has) in zip(hooks, evaluator, strict=True):
+            self.assertEqual(name, expected)
+            # pybind11's way to hand an object to other extensions, which no other one can offer.
+            self.assertEqual(set(torch_has) - {"_pybind11_conduit_v1_"}, set(has), name)
+
     def test_not_by_a_backend(self):
         errors = run_script("evaluator", COMPILES + """
 import ferrule_dynamo
