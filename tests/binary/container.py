@@ -6,6 +6,7 @@ in chroots, which needs no container runtime. --storage keeps images and the ste
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -59,6 +60,17 @@ def use(buildah: Buildah) -> list[list[str]]:
         buildah.run("rm", container)
 
 
+def layers(buildah: Buildah, place: Path) -> list[int]:
+    """The sizes of the image's layers as a registry would have them, the base's first."""
+    buildah.run("push", "--compression-format", "gzip", IMAGE, f"oci:{place}")
+
+    def blob(described: dict) -> dict:
+        return json.loads((place / "blobs" / described["digest"].replace(":", "/")).read_text())
+
+    manifest = blob(json.loads((place / "index.json").read_text())["manifests"][0])
+    return [layer["size"] for layer in manifest["layers"]]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, help="a chroot of Debian 13 to make, or to use again; kept")
@@ -79,9 +91,8 @@ def main() -> int:
             buildah.base(chroot.root)
             buildah.run("bud", "--layers", "--isolation", "chroot", "--build-arg", f"BASE={BASE}", "--tag", IMAGE,
                         "--file", str(ROOT / "packaging/Containerfile"), str(context))
-            packed = context / "image.tar.gz"
-            buildah.run("push", "--compression-format", "gzip", IMAGE, f"oci-archive:{packed}")
-            print(f"built; its layers have {packed.stat().st_size / 1e6:.0f} MB, compressed", flush=True)
+            base, *ours = layers(buildah, Path(temporary) / "image")
+            print(f"built: {sum(ours) / 1e6:.0f} MB, compressed, above a base of {base / 1e6:.0f}: {[round(size / 1e6, 1) for size in ours]}", flush=True)
             yield True
             for said in use(buildah):
                 print("  ", *said, flush=True)
