@@ -5,6 +5,7 @@ it. The state of a frame is in its data, of a type in C, which ends the process 
 see tests/c/suitehooks.c.
 """
 
+import _framecore
 import framehook
 
 BaseException = BaseException
@@ -53,4 +54,4 @@ def watch(suitehooks):
     global extension, FrameData, AFTER
     extension, FrameData, AFTER = suitehooks, suitehooks.FrameData, suitehooks.AFTER
     handle = framehook.add(watch_frame, "watch-python")
-    suitehooks.watched_by(handle, framehook.frame_hooks)
+    suitehooks.watched_by(handle, _framecore.frame_hooks)
