@@ -3,7 +3,7 @@
 Writes build/dist/cpython-VERSION+ferrule.OURS-x86_64-unknown-linux-gnu-install_only.tar.gz, and beside it downloads.json, from which
 uv installs it. It runs on any Linux of this machine's kind with glibc 2.31 or newer. The first time takes half an hour: the libraries
 and the interpreter are built, without training, with the profile in packaging/profile. CPYTHON_TARBALL= names CPython's source where
-python.org is not within reach.
+python.org is not within reach. The libraries are kept in build/binary/libraries: remove it to take Debian's sources of today.
 """
 
 import argparse
