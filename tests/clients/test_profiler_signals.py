@@ -122,7 +122,7 @@ class Ending(ProfilerTestCase):
                 self.assertEqual((child.returncode, out), (-number, ""))
                 self.assertEqual(read_stats(self.found)["fib"][1], 15)
                 if "--quiet" not in options:
-                    self.assertIn("functions in 1 threads, ", err)
+                    self.assertIn("functions in 1 thread, ", err)
                 self.assertEqual("is written" in err, "--quiet" not in options, err)
 
     def test_in_a_long_call_of_c_in_a_forked_child(self):
