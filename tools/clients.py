@@ -17,9 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tools import choices, making, places, progress, pyo3, toolchain
-from tools.errors import BuildError, cause
-from tools.running import said
+from tools import choices, making, places, pyo3, toolchain
+from tools.errors import BuildError
+from tools.running import logged, said
 from tools.variants import VARIANTS
 
 MATURIN = "maturin>=1.9,<2"
@@ -105,8 +105,7 @@ def library(client: Path, python: str, profile: str) -> Path:
     name = f"ferrule_{client.name}"
     command = ["cargo", "build", "--locked", "--package", name, "--profile", profile, "--target", host, "--target-dir", str(built)]
     log = places.logs() / f"client-{client.name}.log"
-    if progress.run(command, label=f"cargo {name}", log=log, cwd=places.ROOT, env=for_cargo(python)) != 0:
-        raise BuildError(f"building {name} failed: {cause(log.read_text(errors='replace'))}\n  the whole log is {log}")
+    logged(command, f"building {name} failed", label=f"cargo {name}", log=log, cwd=places.ROOT, env=for_cargo(python))
     return built / host / ("debug" if profile == "dev" else profile) / f"lib{name}.so"
 
 

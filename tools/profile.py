@@ -18,11 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpython.upstream.messages import FetchError
 from cpython.upstream.pins import Pins
-from tools import patches, progress
+from tools import patches, program, progress, running
 from tools.clone import at_last_commit
-from tools.errors import BuildError, cause, explain
+from tools.errors import BuildError
 from tools.places import BUILD, ROOT, logs
 from tools.progress import say
 from tools.running import said
@@ -102,8 +101,7 @@ def make(base: Base) -> None:
 
 def run(command: list[str], place: Path, name: str, variables: dict[str, str]) -> None:
     log = logs() / f"profile-{name}.log"
-    if progress.run(command, label=f"profile: {name}", log=log, cwd=place, env=variables) != 0:
-        raise BuildError(f"the profile was not made: {cause(log.read_text(errors='replace'))}\n  the whole log is {log}")
+    running.logged(command, "the profile was not made", label=f"profile: {name}", log=log, cwd=place, env=variables)
 
 
 def environment(base: Base) -> dict[str, str]:
@@ -143,9 +141,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except (BuildError, FetchError) as error:
-        sys.exit(f"ferrule: {error}")
-    except OSError as error:
-        sys.exit(f"ferrule: {explain(error)}")
+    program.run(main)

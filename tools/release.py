@@ -20,7 +20,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import tomllib
@@ -30,10 +29,9 @@ from typing import Any
 from cpython.upstream.cache import Cache, default_cache
 from cpython.upstream.choosing import over_network
 from cpython.upstream.files import remove, sha256
-from cpython.upstream.messages import FetchError
-from tools import profile, sbom
+from tools import profile, program, sbom
 from tools.environment import for_children
-from tools.errors import BuildError, explain
+from tools.errors import BuildError
 from tools.places import BUILD
 from tools.progress import say
 
@@ -171,21 +169,26 @@ def pack(directory: Path, target: Path) -> Path:
     assert packed.stdin is not None
     with tarfile.open(fileobj=packed.stdin, mode="w|", format=tarfile.GNU_FORMAT) as tar:
         for path in [directory, *sorted(directory.rglob("*"))]:
-            info = tar.gettarinfo(path, str(path.relative_to(directory.parent)))
-            info.uid = info.gid = 0
-            info.uname = info.gname = "root"
-            info.mtime = when
-            info.mode = 0o755 if path.is_dir() or info.mode & 0o100 else 0o644
-            if info.isreg():
-                with path.open("rb") as file:
-                    tar.addfile(info, file)
-            else:
-                tar.addfile(info)
+            add_file(tar, path, str(path.relative_to(directory.parent)), when)
     packed.stdin.close()
     if packed.wait() != 0:
         raise BuildError(f"xz failed for {target}")
     temporary.replace(target)
     return target
+
+
+def add_file(tar: tarfile.TarFile, path: Path, name: str, when: int) -> None:
+    """Adds a file, directory or link, without an owner, of that time."""
+    info = tar.gettarinfo(path, name)
+    info.uid = info.gid = 0
+    info.uname = info.gname = "root"
+    info.mtime = when
+    info.mode = 0o755 if path.is_dir() or info.mode & 0o100 else 0o644
+    if info.isreg():
+        with path.open("rb") as file:
+            tar.addfile(info, file)
+    else:
+        tar.addfile(info)
 
 
 def report(path: Path) -> None:
@@ -442,9 +445,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except (BuildError, FetchError) as error:
-        sys.exit(f"ferrule: {error}")
-    except OSError as error:
-        sys.exit(f"ferrule: {explain(error)}")
+    program.run(main)

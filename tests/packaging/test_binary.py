@@ -140,7 +140,7 @@ class Libraries(Case):
 
     def test_one_that_leaves_no_library_is_an_error(self):
         library = libraries.Library("empty", "libempty.a", "MIT", lambda tools: [["true"]])
-        with unittest.mock.patch.object(libraries.places, "logs", lambda: self.base), unittest.mock.patch.object(libraries.progress, "say"):
+        with unittest.mock.patch.object(libraries.places, "logs", lambda: self.base), unittest.mock.patch.object(libraries.running.progress, "say"):
             with self.assertRaisesRegex(libraries.BuildError, "left no libempty.a"):
                 libraries.build(library, self.tools(), self.base)
 

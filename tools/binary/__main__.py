@@ -10,13 +10,11 @@ import argparse
 import json
 import platform
 import shutil
-import sys
 from pathlib import Path
 
-from cpython.upstream.messages import FetchError
-from tools import places, profile, progress, release, toolchain
+from tools import places, profile, program, progress, release, toolchain
 from tools.binary import interpreter, libraries, pack, relocate, sysroot
-from tools.errors import BuildError, explain
+from tools.errors import BuildError
 from tools.progress import say
 
 WORK = places.BUILD / "binary"
@@ -95,9 +93,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except (BuildError, FetchError) as error:
-        sys.exit(f"ferrule: {error}")
-    except OSError as error:
-        sys.exit(f"ferrule: {explain(error)}")
+    program.run(main)

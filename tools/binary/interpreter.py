@@ -6,16 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools import places, profile, progress
+from tools import places, profile, running
 from tools.binary.libraries import Tools
 from tools.binary.relocate import PREFIX
 from tools.clone import at_last_commit
-from tools.errors import BuildError, cause
 
 VERSION = profile.BINARY.version
 FLAGS = (f"--prefix={PREFIX}", "--enable-optimizations", "--with-lto", "--without-static-libpython", "--with-readline=editline",
          "--with-dbmliborder=", "--disable-test-modules")
-# What no library of ours is for, and nobody runs from a tarball.
+# Packages that need Tk, and CPython's own tests.
 WITHOUT = ("lib/python3.13/test", "lib/python3.13/idlelib", "lib/python3.13/tkinter", "lib/python3.13/turtledemo", "lib/python3.13/turtle.py",
            "bin/idle3*")
 
@@ -62,8 +61,7 @@ def shared(built: Path, target: Path, environment: dict[str, str]) -> None:
 
 def run(command: list[str], place: Path, name: str, environment: dict[str, str]) -> None:
     log = places.logs() / f"binary-{name}.log"
-    if progress.run(command, label=f"binary: {name}", log=log, cwd=place, env=environment) != 0:
-        raise BuildError(f"the binary was not built: {cause(log.read_text(errors='replace'))}\n  the whole log is {log}")
+    running.logged(command, "the binary was not built", label=f"binary: {name}", log=log, cwd=place, env=environment)
 
 
 def trim(root: Path, strip: Path) -> None:

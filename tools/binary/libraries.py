@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpython.upstream.messages import Unreachable
-from tools import places, progress
+from tools import places, running
 from tools.binary.debian import Suite
 from tools.environment import jobs
-from tools.errors import BuildError, cause
+from tools.errors import BuildError
 
 # Whose security team maintains what is built in; the second where the first's archive lacks the files.
 SUITES = ("trixie", "bookworm")
@@ -182,8 +182,7 @@ def build(library: Library, tools: Tools, source: Path) -> None:
     for number, command in enumerate(library.commands(tools)):
         log = places.logs() / f"binary-{library.source}-{number}.log"
         label = f"{library.source}: {Path(command[0]).name} {' '.join(command[1:2]) if command[0] == 'make' else ''}".rstrip()
-        if progress.run(command, label=label, log=log, cwd=source, env=tools.environment(flags)) != 0:
-            raise BuildError(f"building {library.source} failed: {cause(log.read_text(errors='replace'))}\n  the whole log is {log}")
+        running.logged(command, f"building {library.source} failed", label=label, log=log, cwd=source, env=tools.environment(flags))
     if not (tools.prefix / "lib" / library.made).exists():
         raise BuildError(f"building {library.source} left no {library.made} in {tools.prefix}/lib")
 

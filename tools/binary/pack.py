@@ -8,6 +8,8 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from tools.release import add_file
+
 # The names that uv and python-build-standalone have for it.
 TRIPLE = "x86_64-unknown-linux-gnu"
 DOWNLOADS = "downloads.json"
@@ -37,15 +39,7 @@ def tarball(root: Path, target: Path, when: int) -> str:
     with temporary.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as packed, \
             tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as tar:
         for path in [root, *sorted(root.rglob("*"))]:
-            info = tar.gettarinfo(path, str(Path("python") / path.relative_to(root)))
-            info.uid = info.gid = 0
-            info.uname = info.gname = "root"
-            info.mtime = when
-            if info.isreg():
-                with path.open("rb") as file:
-                    tar.addfile(info, file)
-            else:
-                tar.addfile(info)
+            add_file(tar, path, str(Path("python") / path.relative_to(root)), when)
     temporary.replace(target)
     with target.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -51,7 +51,7 @@ pub fn get_region() -> i64 {
 /// Forgets all that is known of a code object.
 #[pyfunction]
 pub fn reset_code(code: &Bound<'_, PyAny>) -> PyResult<()> {
-    // What the evaluator knows goes too, or it would come back with the evaluator.
+    // The evaluator's own entries are reset too: uninstall() would make them effective again.
     evaluator::reset_code(code)?;
     let code = code_of(code)?;
     if let Some(state) = extra::get(code) {

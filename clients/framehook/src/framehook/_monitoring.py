@@ -40,7 +40,7 @@ is_callable = callable
 
 # That of optimizers first, which no other tool takes: the callbacks of higher ids are called first, so hooks before tools, as on
 # Ferrule. Those of profilers, coverage and debuggers last.
-TOOL = "".join(NAME)         # a string of its own: who has an id is known by it
+TOOL = "".join(NAME)         # a string of its own: its identity tells whether an id is this module's
 TOOL_IDS = (5, 4, 3, 2, 1, 0)
 MOST_HOOKS = 1024
 LAST, FIRST, BEFORE, AFTER = range(4)
@@ -545,7 +545,7 @@ def start_or_stop():
     global busy
     with exclusive():
         if busy:
-            return      # the call that this one has interrupted goes on until all is as it should be
+            return      # the interrupted call continues until the events are set
         busy = True
         try:
             while bool(hooks) != (tool is not None):
@@ -579,7 +579,7 @@ def start():
 def stop():
     global tool, global_events, silenced
     number, tool = tool, None
-    if monitoring.get_tool(number) is TOOL:     # nobody has freed it
+    if monitoring.get_tool(number) is TOOL:     # not freed meanwhile
         monitoring.set_events(number, 0)
         for event in EVENT_CALLBACKS:
             monitoring.register_callback(number, event, None)
