@@ -85,16 +85,17 @@ read_record(Records *all, Py_ssize_t i, PyObject *tuple)
     return 0;
 }
 
-/* continue_frames(records, value=NULL, exception=NULL) */
+/* Continues frames from a list of records. If they are given away, the list is emptied, and the reference to the value consumed. */
 static PyObject *
-continue_frames(PyObject *Py_UNUSED(module), PyObject *args)
+continue_listed(PyObject *list, PyObject *value, PyObject *exception, int given_away)
 {
-    PyObject *list, *value = nothing, *exception = nothing;
-    if (!PyArg_ParseTuple(args, "O!|OO", &PyList_Type, &list, &value, &exception)) {
-        return NULL;
+    PyObject *given = value == nothing ? NULL : Py_NewRef(value);
+    if (given_away) {
+        Py_DECREF(value);
     }
     Records all;
     if (make_room(&all, PyList_GET_SIZE(list)) < 0) {
+        Py_XDECREF(given);
         return NULL;
     }
     for (Py_ssize_t i = 0; i < all.count; i++) {
@@ -105,15 +106,47 @@ continue_frames(PyObject *Py_UNUSED(module), PyObject *args)
                 }
             }
             free_records(&all);
+            Py_XDECREF(given);
             return NULL;
         }
+    }
+    if (given_away && PyList_SetSlice(list, 0, PyList_GET_SIZE(list), NULL) < 0) {
+        Py_FatalError("a list cannot be emptied");
     }
     if (exception != nothing) {
         PyErr_SetRaisedException(Py_NewRef(exception));
     }
-    PyObject *result = PyUnstable_Frame_Continue(all.records, all.count, value == nothing ? NULL : Py_NewRef(value));
+    PyObject *result = PyUnstable_Frame_Continue(all.records, all.count, given);
     free_records(&all);
     return result;
+}
+
+/* continue_frames(records, value=NULL, exception=NULL) */
+static PyObject *
+continue_frames(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *list, *value = nothing, *exception = nothing;
+    if (!PyArg_ParseTuple(args, "O!|OO", &PyList_Type, &list, &value, &exception)) {
+        return NULL;
+    }
+    return continue_listed(list, value, exception, 0);
+}
+
+/* give_frames(records, value=[], exception=NULL): the list of records and that of the value are emptied first, so what nothing else refers to
+ * ends where its reference is given up */
+static PyObject *
+give_frames(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *list, *value = NULL, *exception = nothing;
+    if (!PyArg_ParseTuple(args, "O!|O!O", &PyList_Type, &list, &PyList_Type, &value, &exception)) {
+        return NULL;
+    }
+    PyObject *given = value != NULL && PyList_GET_SIZE(value) > 0 ? Py_NewRef(PyList_GET_ITEM(value, 0)) : Py_NewRef(nothing);
+    if (value != NULL && PyList_SetSlice(value, 0, PyList_GET_SIZE(value), NULL) < 0) {
+        Py_DECREF(given);
+        return NULL;
+    }
+    return continue_listed(list, given, exception, 1);
 }
 
 /* with_signal(number, records): they continue with a signal that is pending */
@@ -637,6 +670,7 @@ at_c_depth(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyMethodDef methods[] = {
     {"continue_frames", continue_frames, METH_VARARGS, NULL},
+    {"give_frames", give_frames, METH_VARARGS, NULL},
     {"with_signal", with_signal, METH_VARARGS, NULL},
     {"at_raise", (PyCFunction)(void (*)(void))at_raise, METH_FASTCALL, NULL},
     {"at_instruction", (PyCFunction)(void (*)(void))at_instruction, METH_FASTCALL, NULL},

@@ -1,5 +1,6 @@
 """Frames that cannot continue: what is refused, without memory too, and that nothing is leaked where nothing runs."""
 
+import dis
 import gc
 import sys
 import types
@@ -137,6 +138,70 @@ class Refusals(unittest.TestCase):
             self.assertEqual([end() for end in ends], [None] * 3, how)
 
 
+def of_size(count):
+    """Code of a function of one parameter with so many variables besides."""
+    namespace = {}
+    exec(f"def function(x):\n {' = '.join(f'v{i}' for i in range(count))} = 1\n return x\n" if count else "def function(x): return x\n", namespace)
+    return namespace["function"].__code__
+
+
+SMALL, BIG = of_size(0), of_size(5_000)
+
+
+class Changes:
+    """Gives a function other code when nothing refers to this any more."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __del__(self):
+        self.function.__code__ = BIG
+
+
+@support.needs_framecore
+class OtherCodeMeanwhile(unittest.TestCase):
+    """A destructor gives a function other code, with more variables than its record has."""
+
+    def setUp(self):
+        def function(x): return x
+        self.function = function
+        function.__code__ = SMALL
+        self.begins = next(it.offset // 2 for it in dis.get_instructions(SMALL) if it.opname == "LOAD_FAST")
+
+    def record(self, instruction, value=1):
+        return (self.function, None, None, instruction, (value,), ())
+
+    @support.in_a_child
+    def test_of_a_value_whose_place_an_exception_takes(self):
+        try:
+            continuing.give_frames([self.record(self.begins)], [Changes(self.function)], KeyError(1))
+        except KeyError as error:
+            ran = error.__traceback__.tb_next.tb_frame.f_code
+        self.assertEqual((ran, self.function.__code__), (SMALL, BIG))
+
+    @support.in_a_child
+    def test_of_a_value_where_there_are_too_many_frames(self):
+        def calls(x): return self.function(x)
+        at = index_of(calls, "CALL")
+        chain = [(calls, None, None, at, (1, types.CellType(self)), ()) for _ in range(continuing.recursion_remaining()[0])]
+        with self.assertRaises(RecursionError):
+            continuing.give_frames([*chain, self.record(self.begins)], [Changes(self.function)])
+
+    @support.in_a_child
+    def test_of_a_slot_where_a_record_is_refused(self):
+        for others in (0, 1, 50):
+            with self.subTest(others):
+                self.function.__code__ = SMALL
+                value = Value()
+                end = weakref.ref(value)
+                chain = [(take, None, None, 0, (Changes(self.function), value, nothing), ()), *[self.record(0, value) for _ in range(1 + others)]]
+                del value
+                with self.assertRaisesRegex(ValueError, "no frame waits"):
+                    continuing.give_frames(chain)
+                self.assertIs(self.function.__code__, BIG)
+                self.assertIsNone(end())
+
+
 @support.needs_framecore
 @support.needs_failing_allocations
 class WithoutMemory(unittest.TestCase):
@@ -170,7 +235,7 @@ class WithoutMemory(unittest.TestCase):
         return lambda a, b: [*[record(outer, at, a=a, b=b) for _ in range(length)], record(take, begins, a=a, b=b)]
 
     def test_each_allocation(self):
-        for length in (1, 3):
+        for length in (1, 3, 20):
             outcomes = self.outcomes(self.chain(length))
             self.assertEqual(outcomes[-1], 2 + length)
             self.assertIn(MemoryError, outcomes)

@@ -37,7 +37,8 @@ impl<'py> FrameRecord<'py> {
         Self { function, code: None, locals: None, instruction, depth, slots }
     }
 
-    /// The frame runs other code than the function's.
+    /// The code that runs; otherwise what the function has when it continues. Needed if other code may have run since
+    /// it was compiled, which can assign another `__code__`.
     #[must_use]
     pub fn running(mut self, code: Bound<'py, PyCode>) -> Self {
         self.code = Some(code);

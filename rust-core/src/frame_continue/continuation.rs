@@ -1,6 +1,7 @@
 //! A chain of frames from its records to its result.
 
 use super::chain::{Filled, Memory};
+use super::counts::Counts;
 use super::entry::{evaluate, has_c_stack, Entry};
 use super::record::{FrameRecord, Place, Refusal};
 use crate::cpython as c;
@@ -31,20 +32,24 @@ impl<'a> Continuation<'a> {
         value: Option<Owned>,
         raised: Option<Owned>,
     ) -> Self {
-        // An exception takes the place of a value.
-        let value = if raised.is_some() { None } else { value };
         // INVARIANT: the caller says so.
         Continuation { thread, records, value, raised }
     }
 
     /// The result of the outermost frame, or NULL with an exception set.
     pub fn run(mut self) -> *mut PyObject {
-        // First, since what is given up may run any code.
         self.respect_recursion_limit();
+        // Before any code runs: what is given up may give a function other code.
+        // SAFETY: the type's invariant.
+        let counts = unsafe { Counts::of(self.records) };
         let mut memory = Memory::none(self.thread);
-        if let Err(refusal) = self.prepare(&mut memory) {
+        let prepared = match counts {
+            Some(_) => self.prepare(&mut memory),
+            None => Err(Refusal::Memory),
+        };
+        if let Err(refusal) = prepared {
             memory.give_back();
-            return self.refused(refusal);
+            return self.refused(refusal, counts);
         }
         let (value, raised) = (self.value.take(), self.raised.take());
         // SAFETY: all records were checked, and the memory was pushed for them. The references are given away.
@@ -59,22 +64,28 @@ impl<'a> Continuation<'a> {
         unsafe { evaluate(self.thread, entry) }
     }
 
-    /// Checks all records, and pushes memory for their frames, the outermost first.
-    fn prepare(&self, memory: &mut Memory) -> Result<(), Refusal> {
+    /// Checks all records, and pushes memory for their frames, the outermost first. That memory holds the code of each, so
+    /// no code runs before it is complete.
+    fn prepare(&mut self, memory: &mut Memory) -> Result<(), Refusal> {
         if self.records.is_empty() {
             return Err(Refusal::Value(c"there is no frame to continue"));
         }
         if !has_c_stack(self.thread) {
             return Err(Refusal::CStack);
         }
+        let has_value = self.value.is_some() && self.raised.is_none();
         let mut inner = self.records.len();
         for record in self.records {
             inner -= 1;
             let is_innermost = inner == 0;
-            let place = Place { is_innermost, gets_value: !is_innermost || self.value.is_some() };
+            let place = Place { is_innermost, gets_value: !is_innermost || has_value };
             // SAFETY: the type's invariant.
             let code = unsafe { record.checked(place) }?;
             memory.push(code).ok_or(Refusal::Memory)?;
+        }
+        if !has_value {
+            // An exception takes its place.
+            self.value = None;
         }
         // Another thread may run meanwhile and add tools, so no code may be left that was not looked at since.
         while memory.instrument()? {}
@@ -88,7 +99,6 @@ impl<'a> Continuation<'a> {
         if self.raised.is_some() || self.records.len() <= usize::try_from(remaining).unwrap_or(0) {
             return;
         }
-        self.value = None;
         // SAFETY: attached, says the `Thread`; no exception is set.
         unsafe {
             Refusal::CStack.raise();
@@ -96,8 +106,8 @@ impl<'a> Continuation<'a> {
         }
     }
 
-    /// Raises why nothing runs, and gives all references up.
-    fn refused(self, refusal: Refusal) -> *mut PyObject {
+    /// Raises why nothing runs, and gives all references up. Without memory for the counts they are counted one by one.
+    fn refused(self, refusal: Refusal, counts: Option<Counts>) -> *mut PyObject {
         // SAFETY: attached, says the `Thread`, and without a lock. An exception that was to be raised becomes the context
         // of this one.
         unsafe {
@@ -107,9 +117,14 @@ impl<'a> Continuation<'a> {
             }
             drop_aside(self.value);
         }
+        let mut counts = counts;
+        let mut known = counts.as_mut().map_or(&[][..], Counts::as_slice).iter();
         for record in self.records {
             // SAFETY: the type's invariant; no frame has taken the references.
-            unsafe { record.give_up_slots() };
+            unsafe {
+                let count = known.next().map_or_else(|| record.references(), |count| *count);
+                record.give_up_slots(count);
+            }
         }
         null_mut()
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   c_api ──► continuation ──► record ──► instruction    what may continue, and where
+//!                  ├─────────► counts                    how many references each record gives away
 //!                  ├─────────► chain                     memory for all frames, then their contents
 //!                  └─────────► entry                     the eval loop enters the innermost frame
 //! ```
@@ -14,6 +15,7 @@
 pub mod c_api;
 mod chain;
 mod continuation;
+mod counts;
 mod entry;
 mod instruction;
 mod record;

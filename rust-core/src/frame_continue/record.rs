@@ -16,8 +16,9 @@ use core::ptr::null_mut;
 pub struct FrameRecord {
     /// A Python function: the frame's globals and builtins are its own.
     pub function: *mut PyObject,
-    /// The code that runs. NULL: the function's. It has no more free variables
-    /// than the function's closure.
+    /// The code that runs. NULL: what the function has now, so give the code if
+    /// other code may have run since it was compiled and assigned another
+    /// `__code__`. It has no more free variables than the function's closure.
     pub code: *mut PyCodeObject,
     /// NULL, or the mapping of the locals if the code is that of a module, a
     /// class body or exec().
@@ -177,18 +178,25 @@ impl FrameRecord {
         }
     }
 
-    /// Gives up what the slots hold, as far as it is known how many there are. The exception that is set stays.
+    /// How many references the slots hold, as far as that is known.
     ///
     /// # Safety
-    /// As for [`checked`](Self::checked), and the references are the caller's. The thread is attached, and holds no lock.
-    pub unsafe fn give_up_slots(&self) {
-        // SAFETY: the caller says that the objects are live.
-        let Some(code) = (unsafe { self.code() }) else { return };
-        if self.slots.is_null() {
-            return;
+    /// `function` and `code` are live or NULL.
+    pub unsafe fn references(&self) -> usize {
+        // SAFETY: the caller says so.
+        match unsafe { self.code() } {
+            Some(code) if !self.slots.is_null() => self.count(code),
+            _ => 0,
         }
-        for i in 0..self.count(code) {
-            // SAFETY: the record has so many slots, and the references in them are the caller's.
+    }
+
+    /// Gives up what the slots hold: so many references. The exception that is set stays.
+    ///
+    /// # Safety
+    /// The slots have so many references, which are the caller's. The thread is attached, and holds no lock.
+    pub unsafe fn give_up_slots(&self, references: usize) {
+        for i in 0..references {
+            // SAFETY: the caller says that so many are in the slots, and its own.
             unsafe { drop_aside(Owned::new(*self.slots.add(i))) };
         }
     }
