@@ -34,7 +34,7 @@ WITH_ALL_OBJECTS_COUNTED = (("test_[!i]*.py", {}), ("test_interpreter_shutdown.p
 # Some of its tests compare the memory of the process as the system counts it, or give a thread a millisecond to end: what
 # else the machine does may fail them. So a failure counts if it comes again. CPython's tests are judged so, too (../run.py).
 TIMES_ALONE = 10
-PROGRAMS = ("continued_frames.py", "deep_stacks.py", "parked_hooks.py", "unhooked_calls.py", "waiting_callbacks.py", "waiting_at_the_end.py",
+PROGRAMS = ("continued_frames.py", "deep_stacks.py", "parked_hooks.py", "parked_loops.py", "unhooked_calls.py", "waiting_callbacks.py", "waiting_at_the_end.py",
             "watched_context.py", "watched_frames.py")
 
 

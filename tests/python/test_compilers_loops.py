@@ -11,7 +11,7 @@ import traceback
 import unittest
 
 from loops_support import Slots, answering, compilers, index_at, jumps, nested, total, watched
-from support import needs_hooks
+from support import in_a_child, needs_hooks
 
 try:
     import framehook
@@ -179,6 +179,26 @@ class Seen(unittest.TestCase):
             self.assertEqual(total(30), 435)
         self.assertEqual(len(handled), 3)
         self.assertEqual(len(got), 3)
+
+    def test_loops_of_a_re_entrant_call(self):
+        seen = []
+
+        def callback(hot):
+            seen.append(hot["code"])
+            if len(seen) == 1:
+                self.assertEqual(framehook.reentrant(nested)(10), 10 * 45)
+        with watched(callback, total, nested):
+            self.assertEqual(total(10), 45)
+        self.assertEqual(seen, [total.__code__, *[nested.__code__] * 10])
+
+        def hook(view):
+            if view.code is catches.__code__:
+                framehook.reentrant(total)(10)
+        seen.clear()
+        seen.append(None)
+        with watched(callback, total), framehook.hook(hook):
+            catches(1)
+        self.assertEqual(seen, [None, total.__code__])
 
     def test_pending_work_comes_first(self):
         """The collector runs at the jump, after signals were looked at there, and a finalizer in C sends one."""
@@ -350,6 +370,24 @@ class Answers(unittest.TestCase):
             total(1000)
         self.assertEqual(seen, [2, 12, 32, 62])
 
+    def test_no_turns_until_the_code_is_instrumented_anew(self):
+        def once(hot):
+            seen.append(Slots(hot).values["i"])
+            hot["turns"] = 0
+        seen = []
+        with watched(once, total, turns=3) as hook:
+            for _ in range(3):
+                total(100)
+            self.assertEqual(seen, [2])
+            with framehook.hook(lambda view: None):
+                total(100)
+                total(100)
+            self.assertEqual(seen, [2, 2])
+            compilers.watch_loops(hook, total.__code__, 5)
+            total(100)
+            total(100)
+        self.assertEqual(seen, [2, 2, 4])
+
     def test_generators(self):
         def generator(n):
             got = []
@@ -405,6 +443,22 @@ class Answers(unittest.TestCase):
                 with watched(lambda hot, answer=answer: hot.update(answer), total), self.assertRaisesRegex(SystemError, text):
                     total(100)
                 self.assertEqual(total(100), 4950)
+
+    @in_a_child
+    def test_the_prefixes_of_an_instruction_belong_to_it(self):
+        text = "def f(n):\n s = 0\n for i in range(n):\n" + "  s += i; s -= i\n" * 200 + " return s\n"
+        namespace = {}
+        exec(text, namespace)
+        f = namespace["f"]
+        prefixes = [it.offset // 2 for it in dis.get_instructions(f) if it.opname == "EXTENDED_ARG"]
+        self.assertEqual(len(prefixes), 2)
+        self.assertIn(prefixes[0], jumps(f.__code__).values())
+        for index in prefixes:
+            with watched(answering(compilers.CONTINUE, instruction=index + 1), f), self.assertRaisesRegex(SystemError, "no instruction begins"):
+                f(20)
+        [(_, head)] = jumps(f.__code__).items()
+        with watched(answering(compilers.ERROR, instruction=head, **{"raise": KeyError(1)}), f), self.assertRaises(KeyError):
+            f(20)
 
     def test_references(self):
         class Thing:

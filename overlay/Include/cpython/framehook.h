@@ -314,7 +314,9 @@ typedef struct PyUnstable_FrameLoop {
   int instruction;
   /*
    After how many further turns the callback is called again for this
-   loop, at most 65,535; 0: never. May be written.
+   loop, at most 65,535; 0: not until the code is instrumented anew, as
+   when a tool or a hook was added, or WatchLoops() is called again. May
+   be written.
    */
   int turns;
   /*
@@ -399,8 +401,9 @@ typedef struct PyUnstable_FrameRecord {
    */
   PyObject *function;
   /*
-   The code that runs. NULL: the function's. It has no more free variables
-   than the function's closure.
+   The code that runs. NULL: what the function has now, so give the code if
+   other code may have run since it was compiled and assigned another
+   `__code__`. It has no more free variables than the function's closure.
    */
   PyCodeObject *code;
   /*

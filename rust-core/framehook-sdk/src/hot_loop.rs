@@ -119,7 +119,8 @@ impl<'a, 'py> HotLoop<'a, 'py> {
         Ok(!self.code().getattr("co_cellvars")?.contains(names.get_item(index)?)?)
     }
 
-    /// After how many further turns of this loop the callback is called again; 0: never.
+    /// After how many further turns of this loop the callback is called again; 0: not until the code is
+    /// instrumented anew, as when a tool or a hook was added.
     pub fn set_turns(&mut self, turns: u16) {
         self.raw.turns = c_int::from(turns);
     }

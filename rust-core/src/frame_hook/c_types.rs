@@ -183,7 +183,9 @@ pub struct FrameLoop {
     /// be written.
     pub instruction: c_int,
     /// After how many further turns the callback is called again for this
-    /// loop, at most 65,535; 0: never. May be written.
+    /// loop, at most 65,535; 0: not until the code is instrumented anew, as
+    /// when a tool or a hook was added, or WatchLoops() is called again. May
+    /// be written.
     pub turns: c_int,
     /// A new reference: the value for RESULT. NULL at first.
     pub object: *mut PyObject,

@@ -275,9 +275,11 @@ unsafe fn hook_of(thread: Thread, frame: Frame, record: Option<&CodeRecord>) -> 
         unwatch(thread, id, frame.code());
     }
     hook.filter(|hook| {
-        let is_within = || levels(thread).0 != 0 && starts_within_a_callback(frame);
+        // A callback may wait in another greenlet, or have made a re-entrant call. Its levels are no tracer's.
+        let (callbacks, hidden) = levels(thread);
+        let is_within = || callbacks != 0 && starts_within_a_callback(frame);
         // SAFETY: the calling thread's own field.
-        let is_traced = unsafe { (*thread.tstate()).tracing } != 0;
+        let is_traced = unsafe { (*thread.tstate()).tracing } > hidden as c_int;
         hook.get().is_enabled()
             && is_open(thread, hook.get())
             && !is_traced
@@ -434,18 +436,18 @@ unsafe fn refusal(
     None
 }
 
-/// Whether an instruction of the code begins there.
+/// Whether an instruction of the code begins there. Its `EXTENDED_ARG` prefixes belong to it.
 fn is_instruction(thread: Thread, code: Code, index: c_int) -> bool {
-    let mut found = false;
+    let (mut found, mut is_behind_prefix) = (false, false);
+    let visit = |at: usize, _: *mut c::_Py_CODEUNIT| {
+        found |= at as c_int == index && !is_behind_prefix;
+        // SAFETY: an instruction of live code. CPython maps an instrumented one to its own opcode.
+        let base = unsafe { c::_Py_GetBaseOpcode(code.as_ptr(), at as c_int) };
+        is_behind_prefix = base as u32 == c::EXTENDED_ARG;
+        (at as c_int) < index
+    };
     // SAFETY: the world is stopped. *quiet*: instructions are read.
-    unsafe {
-        with_world_stopped(thread, |_| {
-            each_instruction(code, |at, _| {
-                found |= at as c_int == index;
-                (at as c_int) < index
-            });
-        });
-    }
+    unsafe { with_world_stopped(thread, |_| each_instruction(code, visit)) };
     found
 }
 
