@@ -1,7 +1,7 @@
 //! Variables of a frame by index: part of `cpython/framehook.h`.
 //!
-//! `PyUnstable_InterpreterFrame_GetLocal` and `PyUnstable_Code_GetLocalPlusNames` are those of CPython 3.16
-//! (python/cpython#156134). It has no function that reads all variables.
+//! `PyUnstable_InterpreterFrame_GetLocal` and `PyUnstable_Code_GetLocalPlusNames` are those that have been proposed for
+//! CPython 3.16 (python/cpython#156134).
 
 use super::handle::Frame;
 use crate::code::Code;
