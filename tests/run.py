@@ -541,6 +541,7 @@ def parse_arguments():
     parser.add_argument("--groups", default=",".join(DEFAULT_GROUPS),
                         help=f"some of {', '.join(GROUPS)} (default %(default)s)")
     parser.add_argument("--suite", action="store_true", help="CPython's whole test suite instead")
+    parser.add_argument("--rest", action="store_true", help="with --suite: without the files of the group cpython")
     parser.add_argument("--jobs", type=positive, default=2, help="processes for CPython's tests (default %(default)s)")
     parser.add_argument("--at-once", type=positive, default=min(2, os.cpu_count() or 1), metavar="N",
                         help="groups of the project's own tests beside each other (default %(default)s)")
@@ -562,7 +563,7 @@ def main():
     heed_interrupts()
     started = time.monotonic()
     if options.suite:
-        total = run_cpython(options, "cpython-suite", [])
+        total = run_cpython(options, "cpython-suite", ["-x", *CPYTHON_TESTS] if options.rest else [])
     else:
         total = run_groups(options)
     say(f"({clock(time.monotonic() - started)}; logs are in {os.path.relpath(LOGS)})")
