@@ -6,7 +6,7 @@ import sys
 import unittest
 import weakref
 
-from support import HookTestCase, framecore, needs_hooks
+from support import HookTestCase, framecore, framehook, needs_hooks
 
 
 @needs_hooks
@@ -172,6 +172,31 @@ class PythonHooks(HookTestCase):
             remove(hook)
             del hook
             self.assertIsNone(reference())
+
+    def test_at_the_limit_of_recursion_a_hook_costs_what_a_profile_function_does(self):
+        def deepest(level=0):
+            try:
+                return deepest(level + 1)
+            except RecursionError:
+                return level
+
+        def passes(view):
+            pass
+
+        def watches(view):
+            view.watch(lambda event: None)
+
+        self.addCleanup(sys.setrecursionlimit, sys.getrecursionlimit())
+        sys.setrecursionlimit(400)
+        self.addCleanup(sys.setprofile, sys.getprofile())
+        sys.setprofile(lambda *event: None)
+        profiled = deepest()
+        sys.setprofile(None)
+        for hook in passes, watches:
+            with framehook.hook(hook):
+                reached = deepest()
+            with self.subTest(hook=hook.__name__):
+                self.assertEqual(reached, profiled)
 
 
 @needs_hooks
