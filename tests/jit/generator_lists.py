@@ -180,6 +180,9 @@ class ListGenerator(Generator):
         if self.rng.random() < 0.08:
             self.use_whole(pad)
             return
+        if self.rng.random() < 0.12:
+            self.nest(pad, depth)
+            return
         if self.rng.random() < (0.1 if self.calm else 0.2):
             self.build(pad, depth)
             return
@@ -257,7 +260,7 @@ class ListGenerator(Generator):
         text = self.rng.choice([
             f"p = {one}, {other}", f"if len(p) < 9: p = p + ({one},)", "p = p[1:] + p[:1]", f"{number} = p[0] - p[-1] if p else 1", f"p = r[{place}]",
             f"if len(r) < 20: r.append(({one}, {other}))", f"r[{place}] = {one}, {other}", f"x, y = r[{place}]", f"{number} = r[{place}][{'01'[len(one) % 2]}]",
-            "for v, w in r:\n{pad}    x += v - w", "for i1, (v, w) in enumerate(r):\n{pad}    y -= v\n{pad}    if i1 > 4: break",
+            "for v, w in r:\n{pad}    x += v - w", "for u, (v, w) in enumerate(r):\n{pad}    y -= v\n{pad}    if u > 4: break",
             f"for v in p:\n{{pad}}    {number} += v", f"{number} = {self.rng.choice(['sum', 'max', 'min', 'len', 'any', 'all'])}(p or (1,))",
             f"if {one} in p: {number} = {other}", "if len(r) > 1: del r[0]", f"r[1:] = [({one}, {other})]", "r = r[:]",
             f"r = [(w, v) for v, w in r][:{len(one)}]",
@@ -334,6 +337,31 @@ class ListGenerator(Generator):
             self.lines.append(f"{pad}    if abs({target}) > 1e40: break")
         self.lines += [f"{pad}    if abs({number}) > 1e40: break" for number in self.bound if number in "xyz"]
         self.block(depth + 1, 1)
+
+    def nest(self, pad, depth):
+        """A loop in another one over indices, in which the sizes of lists are steady, or one of the two changes them or a variable."""
+        if self.loops + 2 > self.most_loops() or depth > 2:
+            self.assign(pad)
+            return
+        outer, inner = f"i{self.loops + 1}", f"i{self.loops + 2}"
+        self.loops += 2
+        names = self.plain() if self.calm else self.lists
+        one, other = self.rng.choice(names), self.rng.choice(names)
+        steady = [f"x = {one}[{inner} % len({one})]", f"if {inner} < len({other}): {one}[{inner} % len({one})] = {other}[{inner}]",
+                  f"y = {other}[-1] - {one}[{inner} % len({one})]", f"{one}[0], {other}[-1] = {other}[0], {one}[-1]"]
+        unsteady = [f"if len({one}) < 20: {one}.append(c)", f"if len({other}) < 20: {other}.insert(0, 1)", f"if len({one}) > 1: {one}.pop()",
+                    f"if len({other}) < 20: {other} += [2]", f"if len({other}) < 20: {other}.extend({one}[:2])", f"if len({one}) > 2: del {one}[0]",
+                    f"{one}[1:] = {one}[:1]", f"{one} = {other}", f"{one}, {other} = {other}, {one}", f"{one} = {one}[:] + [1]", f"{one}[:] = {other}[:5]",
+                    f"if {inner} == 1: {one}.sort()", f"if {outer} == 2: {one}.clear()"]
+        unsteady += [f"change({one}, {other}, c - 1)"] * (4 if self.helpers else 0)
+        unsteady += [] if self.calm or not self.deep else [f"{one}[0] = {other}", f"{one}[{inner}] = {one}[-1]", f"{one}[{inner}] = {one}"]
+        within, around = self.rng.choices(steady, k=2), self.rng.choices(steady, k=self.rng.randrange(2))
+        for lines in self.rng.choice([[], [within], [around], [within, around]]):
+            lines.insert(self.rng.randrange(len(lines) + 1), self.rng.choice(unsteady))
+        self.lines += [f"{pad}{inner} = 0", f"{pad}for {outer} in range({self.rng.choice(['3', 'len(b)', 'c & 7'])}):",
+                       f"{pad}    if not {one} or not {other}: break", *(f"{pad}    {line}" for line in around),
+                       f"{pad}    for {inner} in range({self.rng.choice(['2', '5', f'len({one})'])}):",
+                       f"{pad}        if not {one} or not {other}: break", *(f"{pad}        {line}" for line in within)]
 
     def over_items(self, pad, counter, name, kind):
         """A loop over the items of a container; the variable that has one in each turn."""

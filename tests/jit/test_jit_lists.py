@@ -10,7 +10,73 @@ from test_jit_iterators import IteratorCase
 
 
 def setUpModule():
-    Made.jit = Methods.jit = Owned.jit = jit_support.load()
+    Steady.jit = Made.jit = Methods.jit = Owned.jit = jit_support.load()
+
+
+class Steady(IteratorCase):
+    """The size of a list and where its items are is read outside of loops."""
+
+    def nested(self, inner="pass", outer="pass", header=""):
+        source = f"""
+            {header}
+            def f(a, b, n):
+                total = 0
+                for i in range(n):
+                    {outer}
+                    for k in range(6):
+                        total += a[k % len(a)] * 2 - b[k % len(b)]
+                        {inner}
+                        a[0] = total % 1000 + a[-1] + b[-1]
+                return total, a, b
+        """
+        shared = [5, 6, 7]
+        cases = [([1, 2, 3], [4, 5], 9), (shared, shared, 9), ([1.5, 2.0], [0.5], 5), ([1], [2], 0), ([1, 2], [], 3), ([1, None], [2], 3)]
+        # A function that never ran is not called.
+        self.same(source, cases[:3] if header else cases)
+
+    def test_steady(self):
+        self.nested()
+        self.nested("b[k % 2] = a[k % 2]", "a[1], b[0] = b[0], a[1]")
+
+    def test_sizes_change(self):
+        for change in ("a.append(k)", "b.append(k)", "a.insert(0, i)", "if len(a) > 1: a.pop()", "if len(b) > 1: b.pop(0)", "a += [i]", "a.extend(b[:2])",
+                       "b[1:] = [3, 4, 5]", "if len(a) > 1: del a[0]", "a.reverse()", "a[:] = b[:]"):
+            with self.subTest(change):
+                change = f"if len(a) < 50: {change}" if change[0] != "i" else change
+                self.nested(inner=change)
+                self.nested(outer=change.replace("k)", "i)"))
+
+    def test_variables_change(self):
+        for change in ("a = b", "a, b = b, a", "a = a + [1]", "b = [i] * (i + 1)", "b = a[:]"):
+            with self.subTest(change):
+                change = f"if len(a) < 40: {change}"
+                self.nested(inner=change)
+                self.nested(outer=change)
+
+    def test_a_function_changes_lists(self):
+        for body in ("a.append(x)", "a[1:] = [x] * 40", "if len(a) > 1: a.pop()", "b = a\n                b += [x, x]"):
+            with self.subTest(body):
+                header = f"def grow(a, x):\n                {body}\n                return x\n"
+                self.nested(inner="if len(a) < 90: grow(a, k)", header=header)
+                self.nested(outer="grow(b, 3)", header=header)
+
+    def test_rows_are_replaced(self):
+        source = """
+            def f(a, n):
+                total = 0
+                for i in range(n):
+                    row = a[0]
+                    for k in range(3):
+                        total += row[k % len(row)] + a[k % len(a)][0]
+                        a[k % len(a)] = a[-1]
+                        row.append(total % 10)
+                    a[i % len(a)] = [total, i]
+                    if i == 5:
+                        a[0] = a[-1] = row
+                return total, a
+        """
+        self.same(source, [([[1], [2, 3], [4]], 9), ([[1.5]], 3), ([], 1)])
+        self.same("def f(a, n):\n    for i in range(n):\n        a[i % len(a)] = a\n        if len(a[0]) > 2: a[1] = 5\n    return len(a)\n", [([[1], [2]], 5)])
 
 
 class Made(IteratorCase):
