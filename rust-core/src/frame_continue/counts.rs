@@ -61,6 +61,7 @@ impl Counts {
 }
 
 impl Drop for Counts {
+    #[inline] // or its symbol would be exported
     fn drop(&mut self) {
         // SAFETY: NULL, or memory of this type's, says the invariant.
         unsafe { c::PyMem_RawFree(self.many.cast()) };
