@@ -242,6 +242,33 @@ class Memory(Case):
         """)
         self.assertEqual(output, "1 ['MemoryError']\n")
 
+    def test_a_destructor_finds_a_loop_as_it_is_now(self):
+        space = define("""
+            import sys
+            count = 0
+            seen = []
+            class Last:
+                def __del__(self):
+                    global count
+                    count += 1000000
+                    frame = sys._getframe(1)
+                    seen.append((frame.f_code.co_name, "rows" in frame.f_locals))
+            def f(rows, n):
+                global count
+                for i in range(n):
+                    count += 1
+                    if i % 997 == 5:
+                        r = s = rows.pop()
+                        p, q = r, s
+                        r = s = [i]
+                        p, q = [3], [4]
+        """)
+        rows = [[space.Last(), 1] for _ in range(40)]
+        space.f(rows, 20000)
+        # Each list had two variables at its end, so compiled code has released it without a look at what is in it.
+        self.assertEqual(space.globals["seen"], [("f", True)] * 21)
+        self.assertEqual(space.globals["count"], 20000 + 21 * 1000000)
+
     def test_a_function_deleted_while_it_runs(self):
         space = define("def f(n):\n    x = 1\n    for i in range(n): x = x * 3\n    return x\n")
         self.compiled(space.f, 3)

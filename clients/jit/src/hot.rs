@@ -88,24 +88,26 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     let Some((left, exit)) = left else { return never(hot) };
     let words = left.words.clone();
     let mut objects = Vec::new();
-    // SAFETY: attached; objects among the words are in the frame's slots, or constants. What the frames own is released when the
-    // slots have references of their own.
-    let filled = unsafe {
-        let filled = exit::fill(exit, &words, &mut objects);
-        context.release();
-        filled
-    };
-    if !filled {
+    // SAFETY: attached; objects among the words are in the frame's slots, or constants, or references in the log and of the context.
+    if !unsafe { exit::fill(exit, &words, &mut objects) } {
+        let answer = failed(hot, &compiled);
         release(&objects);
-        return failed(hot, &compiled);
+        // SAFETY: attached, and the code that has left is kept.
+        unsafe { context.release() };
+        return answer;
     }
     if exit.cause == Cause::Return {
+        // SAFETY: as above. The frame is over, and the result has a reference of its own.
+        unsafe { context.release() };
         return answer(hot, &compiled, objects.pop().unwrap_or(std::ptr::null_mut()));
     }
     let slots = local_count(hot);
     let outside: Vec<_> = objects.drain(slots..slots + outside.len()).collect();
     outer.write(hot, &globals, &outside);
     write(hot, exit, objects);
+    // Destructors find the frame's variables, and the globals and cells, as they are now; what they change stays changed.
+    // SAFETY: attached, and the code that has left is kept; the slots have references of their own.
+    unsafe { context.release() };
     hot.set_turns(match cause {
         // The loop is entered again as soon as the pending work is done.
         Some(Cause::Poll) => 1,
