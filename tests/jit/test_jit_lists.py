@@ -14,7 +14,7 @@ def setUpModule():
 
 
 class Steady(IteratorCase):
-    """The size of a list and where its items are is read outside of loops."""
+    """Loops in loops read lists, of which sizes, items and variables change meanwhile, or do not."""
 
     def nested(self, inner="pass", outer="pass", header=""):
         source = f"""
