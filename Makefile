@@ -56,7 +56,7 @@ test-release: release stock-release
 	@$(PYTHON3) tests/run.py --python $(RELEASE) --stock $(STOCK_RELEASE) --groups release
 
 test-cpython: all
-	@$(PYTHON3) tests/run.py --suite $(if $(REST),--rest) --python $(FERRULE) --stock $(STOCK) --stock-command 'make stock'
+	@$(PYTHON3) tests/run.py --suite $(if $(REST),rest) --python $(FERRULE) --stock $(STOCK) --stock-command 'make stock'
 
 test-hooks: all stock
 	@$(PYTHON3) -m tests.hooked.run --python $(FERRULE) --stock $(STOCK) --hook copy --hook observe --hook pass \

@@ -540,8 +540,8 @@ def parse_arguments():
                         help="how to build the stock one, when it is needed and not there (build/stock/python)")
     parser.add_argument("--groups", default=",".join(DEFAULT_GROUPS),
                         help=f"some of {', '.join(GROUPS)} (default %(default)s)")
-    parser.add_argument("--suite", action="store_true", help="CPython's whole test suite instead")
-    parser.add_argument("--rest", action="store_true", help="with --suite: without the files of the group cpython")
+    parser.add_argument("--suite", nargs="?", const="whole", choices=("whole", "rest"),
+                        help="CPython's test suite instead, whole or without the files of the group cpython")
     parser.add_argument("--jobs", type=positive, default=2, help="processes for CPython's tests (default %(default)s)")
     parser.add_argument("--at-once", type=positive, default=min(2, os.cpu_count() or 1), metavar="N",
                         help="groups of the project's own tests beside each other (default %(default)s)")
@@ -563,7 +563,7 @@ def main():
     heed_interrupts()
     started = time.monotonic()
     if options.suite:
-        total = run_cpython(options, "cpython-suite", ["-x", *CPYTHON_TESTS] if options.rest else [])
+        total = run_cpython(options, "cpython-suite", ["-x", *CPYTHON_TESTS] if options.suite == "rest" else [])
     else:
         total = run_groups(options)
     say(f"({clock(time.monotonic() - started)}; logs are in {os.path.relpath(LOGS)})")
