@@ -10,7 +10,7 @@ from test_jit_iterators import IteratorCase
 
 
 def setUpModule():
-    Steady.jit = Made.jit = Methods.jit = Owned.jit = jit_support.load()
+    Steady.jit = FirstTurns.jit = Made.jit = Methods.jit = Owned.jit = jit_support.load()
 
 
 class Steady(IteratorCase):
@@ -77,6 +77,101 @@ class Steady(IteratorCase):
         """
         self.same(source, [([[1], [2, 3], [4]], 9), ([[1.5]], 3), ([], 1)])
         self.same("def f(a, n):\n    for i in range(n):\n        a[i % len(a)] = a\n        if len(a[0]) > 2: a[1] = 5\n    return len(a)\n", [([[1], [2]], 5)])
+
+
+class FirstTurns(IteratorCase):
+    """Loops that only read items: what the first turn has loaded and checked serves for the others, while nothing changes it."""
+
+    ROWS = ([], [[]], [[1]], [[1, 2]], [[1, 2], [3, 4]], [[1, 2, 3], [4, 5, 6], [7, 8, 9]], [[1.5, 2.5], [-0.0, 4.0]], [[1, 2.5], [3.5, 4]],
+            [[1, 2], [3]], [[1, 2], [3, 2**70]], [[1, 2], None], [[1, 2], (3, 4)], [(1, 2), (3, 4)], [b"ab", b"cd"], [bytearray(b"ab"), [1, 2]])
+
+    def nested(self, body, before="pass", after="pass"):
+        source = f"""
+            def f(a, n):
+                total = 0
+                for i in range(n):
+                    {before}
+                    for j in range(n):
+                        for k in range(n):
+                            {body}
+                    {after}
+                return total, i, j, k
+        """
+        self.same(source, [(rows, n) for rows in self.ROWS for n in {1, 2, 3, len(rows)}])
+
+    def test_rows(self):
+        for body in ("total += a[i][k] * a[k][j]", "total += a[i][k - 2] - a[-1][k]", "total = total * 3 + a[0][k]", "total += a[k][0]",
+                     "total += a[i][j]", "if k > 1: total += a[i][k]", "if a[i][k] > 2: total += a[i][k - 1]"):
+            with self.subTest(body):
+                self.nested(body)
+
+    def test_ways_out(self):
+        for body in ("if a[i][k] == 3: break", "if a[i][k] == 1: continue\n                            total += a[j][k]",
+                     "if a[i][k] == 4: return total", "total += a[i][k] if k != 1 else a[k][i]", "total += a[i][k]\n                            i = k"):
+            with self.subTest(body):
+                self.nested(body)
+
+    def test_lists_change_between_loops(self):
+        for change in ("a.append([i, i])", "a[0] = [i, i + 1, i + 2]", "a.reverse()", "a.insert(0, a[-1])", "a = a[::-1]", "a[i] = a[0]",
+                       "a += [[7.5, 8.5]]", "if len(a) > 2: a.pop(0)", "a = [[j, i, 3] for j in range(4)]"):
+            with self.subTest(change):
+                self.nested("total += a[0][k] + a[i][j]", before=change)
+                self.nested("total += a[0][k] + a[i][j]", after=change)
+
+    def test_lists_change_in_the_loop(self):
+        # None of these is a call or stores an item.
+        source = """
+            def f(a, n):
+                total = 0
+                for i in range(n):
+                    for k in range(n):
+                        total += a[0] * 3 + a[k] - a[-1]
+                        if k & 1: {change}
+                return total, a
+        """
+        for change in ("a += [k]", "a = a + [i]", "a = [a[-1]] * 9", "a, b = [k] * 6, a", "a = a[1:] + a", "a = a[::-1]"):
+            with self.subTest(change):
+                self.same(source.format(change=change), [([1, 2, 3, 4], 4), ([1, 2], 2), ([1, 2], 5), ([1.5, 2.5, 3.5, 4.5], 4), ([], 2)])
+
+    def test_other_loops(self):
+        for loop in ("while x < len(a):\n        total += a[x][0] + a[0][x]\n        x += 1", "for row in a:\n        total += row[0] + a[0][1]",
+                     "for x, row in enumerate(a):\n        total += row[x] * a[x][0]", "while True:\n        total += a[x][0]\n        x += 1",
+                     "for x in range(9):\n        total += a[x & 1][x & 1]\n    else:\n        total *= 2",
+                     "for x in range(3):\n        for y in range(2):\n            total += a[y][x & 1]\n"
+                     "        for y in range(2):\n            total -= a[1][y]",
+                     ):
+            with self.subTest(loop):
+                self.same(f"def f(a):\n    total = x = 0\n    {loop}\n    return total, x\n", [(rows,) for rows in self.ROWS])
+
+    def test_a_handler_and_a_thread_change_what_is_read(self):
+        """The loop ends as soon as it reads that."""
+        for change in ("a[0][0] = 1", "a[0] = [1]", "a[:] = [[1]]", "a.insert(0, [1])", "a.clear()", "a[0].clear()"):
+            for way in ("handler", "thread"):
+                with self.subTest(change, way=way):
+                    self.assertEqual(run_alone(f"""
+                        import signal, threading, time
+                        def f(a, turns):
+                            total = x = 0
+                            while not a[0][x] and turns:
+                                turns -= 1
+                                total += a[0][0]
+                            return turns
+                        def change(*_):
+                            {change}
+                        a = [[0]]
+                        ferrule_jit.compile_at_next_call(f)
+                        f(a, 5)
+                        if {way!r} == "handler":
+                            signal.signal(signal.SIGALRM, change)
+                            signal.setitimer(signal.ITIMER_REAL, 0.01)
+                        else:
+                            threading.Timer(0.01, change).start()
+                        try:
+                            print(f(a, 2_000_000_000) > 0)
+                        except IndexError:
+                            print(True)
+                        print(ferrule_jit.stats(f)["entered"] > 0)
+                    """).split(), ["True", "True"])
 
 
 class Made(IteratorCase):

@@ -8,6 +8,7 @@ use crate::compiled::Compiled;
 use crate::context::{Entry, Table};
 use crate::defaults;
 use crate::depend::{is_unobserved, Dependency};
+use crate::generate;
 use crate::iterators;
 use crate::kind::{Callable, Kind};
 use crate::lists;
@@ -15,15 +16,13 @@ use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
 use crate::outer::{Outer, Outside};
 use crate::parts;
+use crate::phis;
 use crate::record::{InProgress, Record};
 use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve, Target};
 use crate::symbols;
 use crate::tally;
 use crate::unbox::fits;
-use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{Function, UserFuncName};
-use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::Context;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use pyo3::prelude::*;
@@ -33,7 +32,6 @@ use pyo3::types::{
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::OnceLock;
 
 /// How deep callees are compiled for their callers.
 const MOST_NESTED: usize = 5;
@@ -206,7 +204,7 @@ fn translate(
             closure,
             cells_change,
         };
-        let isa = isa()?;
+        let isa = generate::isa()?;
         let signature = lower::signature(isa.default_call_conv());
         let mut context = Context::for_function(Function::with_name_signature(
             UserFuncName::default(),
@@ -222,7 +220,7 @@ fn translate(
             stores,
             stores_cells,
             learned,
-            facts,
+            mut facts,
         } = lower::lower(builder, &source, &mut resolver).map_err(|(unit, why)| {
             refused_at.set(Some(unit));
             why
@@ -247,13 +245,13 @@ fn translate(
         }
         let Resolver { dependencies, callees, globals, builtins, calls_back, cells, .. } = resolver;
         let callees_use = callees.iter().any(|callee| callee.uses_cells);
+        phis::remove(&mut context.func, &mut facts);
         bounds::decide(&mut context.func, &facts);
         if let Some(listing) = &mut listing {
-            context.set_disasm(true);
             listing.push_str(&context.func.display().to_string());
         }
-        let made = context.compile(&**isa, &mut ControlPlane::default());
-        let made = made.map_err(|error| format!("Cranelift: {:?}", error.inner))?;
+        let made = generate::code(&mut context, &**isa, listing.is_some());
+        let made = made.map_err(|error| format!("Cranelift: {error:?}"))?;
         if !made.buffer.relocs().is_empty() {
             return Err("it needs a function of the compiler's library".into());
         }
@@ -320,27 +318,6 @@ fn processor_time() -> f64 {
 /// The reason for what an error of the interpreter prevents. Its text is not read: there may be no memory for it.
 fn raised(_: PyErr) -> String {
     "the interpreter raised an exception while it was compiled".into()
-}
-
-/// The machine that this is.
-fn isa() -> Result<&'static OwnedTargetIsa, String> {
-    static ISA: OnceLock<Result<OwnedTargetIsa, String>> = OnceLock::new();
-    let make = || {
-        let mut flags = settings::builder();
-        let values = [
-            ("opt_level", "speed"),
-            ("is_pic", "false"),
-            ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
-            ("preserve_frame_pointers", "true"),
-            ("enable_probestack", "false"),
-        ];
-        for (name, value) in values {
-            flags.set(name, value).map_err(|error| error.to_string())?;
-        }
-        let flags = settings::Flags::new(flags);
-        cranelift_native::builder()?.finish(flags).map_err(|error| error.to_string())
-    };
-    ISA.get_or_init(make).as_ref().map_err(Clone::clone)
 }
 
 impl<'py, 'a> Resolver<'py, 'a> {

@@ -111,7 +111,7 @@ impl Instruction {
 }
 
 /// A stretch of code units.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Region {
     pub start: u32,
     pub end: u32,

@@ -6,6 +6,7 @@
 
 mod bind;
 mod bounds;
+mod branches;
 mod buffers;
 mod closure;
 mod code;
@@ -19,6 +20,7 @@ mod depend;
 mod elf;
 mod entry;
 mod exit;
+mod generate;
 mod hot;
 mod integers;
 mod interval;
@@ -32,6 +34,7 @@ mod objects;
 mod opcode;
 mod outer;
 mod parts;
+mod phis;
 mod python;
 mod record;
 mod resolve;

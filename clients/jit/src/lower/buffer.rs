@@ -1,6 +1,6 @@
 //! Items of bytes and bytearrays.
 
-use super::Lowering;
+use super::{unchanged, Lowering};
 use crate::kind::{Kind, Val, INT};
 use crate::python::{BYTES, BYTES_OF_ARRAY};
 use crate::resolve::Result;
@@ -30,13 +30,13 @@ impl Lowering<'_, '_> {
     }
 
     fn byte_place(&mut self, bytes: &Val, index: &Val) -> Result<Value> {
-        let (object, flags) = (Self::word(bytes)?, MemFlags::trusted());
+        let object = Self::word(bytes)?;
         let size = self.length(bytes)?;
         let place = self.index_within(index, size)?;
         let start = if bytes.kind == Kind::Bytes {
             self.b.ins().iadd_imm(object, i64::from(BYTES))
         } else {
-            self.b.ins().load(I64, flags, object, BYTES_OF_ARRAY)
+            self.b.ins().load(I64, unchanged(), object, BYTES_OF_ARRAY)
         };
         Ok(self.b.ins().iadd(start, place))
     }

@@ -1,6 +1,6 @@
 //! Edges of the control flow, and the blocks that they go to.
 
-use super::joins::{all, kinds, widen, Arrival, Version};
+use super::joins::{all, kinds, widen, Arrival, Turn, Version};
 use super::Lowering;
 use crate::kind::Kind;
 use crate::resolve::Result;
@@ -19,7 +19,9 @@ impl Lowering<'_, '_> {
         let from = self.b.create_block();
         let here = self.instruction.unit;
         let place = if unit > here { unit } else { here };
-        let arrival = Arrival { from, locals: self.locals.clone(), stack: self.stack.clone() };
+        let turn = self.turn.filter(|_| self.around.is_none() && self.peeled_with(here, unit));
+        let arrival =
+            Arrival { from, turn, locals: self.locals.clone(), stack: self.stack.clone() };
         let (first, arrivals) =
             self.joins.arrivals.entry(unit).or_insert_with(|| (place, Vec::new()));
         *first = place.min(*first);
@@ -32,10 +34,12 @@ impl Lowering<'_, '_> {
         let (_, mut rest) = self.joins.arrivals.remove(&unit).ok_or("internal: no edges")?;
         while let Some(first) = rest.first() {
             let (mut locals, mut stack) = (kinds(&first.locals), kinds(&first.stack));
+            let turn = first.turn;
             let mut group = Vec::new();
             for arrival in std::mem::take(&mut rest) {
                 let other = (kinds(&arrival.locals), kinds(&arrival.stack));
-                if all((&locals, &stack), (&other.0, &other.1), Kind::can_join) {
+                let alike = arrival.turn == turn;
+                if alike && all((&locals, &stack), (&other.0, &other.1), Kind::can_join) {
                     widen(&mut locals, &other.0);
                     widen(&mut stack, &other.1);
                     group.push(arrival);
@@ -43,10 +47,11 @@ impl Lowering<'_, '_> {
                     rest.push(arrival);
                 }
             }
-            let (index, is_new) = self.version(unit, locals, stack)?;
+            let (index, is_new) = self.version(unit, turn, locals, stack)?;
             let versions = self.joins.versions.get(&unit);
             let version = versions.and_then(|v| v.get(index)).ok_or("internal: no version")?;
-            let (block, kinds) = (version.block, (version.locals.clone(), version.stack.clone()));
+            let (block, turn) = (version.block, version.turn);
+            let kinds = (version.locals.clone(), version.stack.clone());
             for arrival in group {
                 self.b.switch_to_block(arrival.from);
                 let mut arguments = Vec::new();
@@ -58,6 +63,9 @@ impl Lowering<'_, '_> {
                 self.trace_origins(block, &arguments);
             }
             if is_new {
+                if self.around.is_none() {
+                    self.turn = turn;
+                }
                 self.block(unit, block, kinds)?;
             }
         }
@@ -68,12 +76,20 @@ impl Lowering<'_, '_> {
     fn version(
         &mut self,
         unit: u32,
+        turn: Option<Turn>,
         mut locals: Vec<Kind>,
         mut stack: Vec<Kind>,
     ) -> Result<(usize, bool)> {
+        let turn = self.turn_at(unit, turn, (&locals, &stack));
         let versions = self.joins.versions.entry(unit).or_default();
+        let begins = turn.is_none() && self.peeled.iter().any(|(region, _)| region.start == unit);
+        let is_one = |v: &Version| match v.turn {
+            Some(other) if begins => !other.later,
+            other => other == turn,
+        };
         let find = |test| {
-            let fits = |v: &&Version| all((&v.locals, &v.stack), (&locals, &stack), test);
+            let fits =
+                |v: &&Version| is_one(v) && all((&v.locals, &v.stack), (&locals, &stack), test);
             (versions.iter().position(|v| fits(&v)), versions.iter().filter(fits).count())
         };
         if let (Some(same), _) = find(|a, b| a == b) {
@@ -87,7 +103,7 @@ impl Lowering<'_, '_> {
         }
         if alike >= MOST_ALIKE {
             // One that serves for those that there are, and for others like them.
-            for version in versions.iter() {
+            for version in versions.iter().filter(|v| is_one(v)) {
                 if all((&version.locals, &version.stack), (&locals, &stack), Kind::can_join) {
                     widen(&mut locals, &version.locals);
                     widen(&mut stack, &version.stack);
@@ -105,7 +121,25 @@ impl Lowering<'_, '_> {
         for ty in types {
             self.b.append_block_param(block, ty);
         }
-        versions.push(Version { locals, stack, block });
+        let first = begins.then_some(Turn { first: block, later: false });
+        versions.push(Version { locals, stack, block, turn: turn.or(first) });
         Ok((versions.len() - 1, true))
+    }
+
+    /// Whether one of those loops has both code units.
+    fn peeled_with(&self, here: u32, unit: u32) -> bool {
+        self.peeled.iter().any(|(region, _)| region.contains(here) && region.contains(unit))
+    }
+
+    /// The turn that edges of a turn go to; none if a first one begins.
+    fn turn_at(&self, unit: u32, turn: Option<Turn>, kinds: (&[Kind], &[Kind])) -> Option<Turn> {
+        let turn = turn?;
+        let Some((_, is_nested)) = self.peeled.iter().find(|(region, _)| region.start == unit)
+        else {
+            return Some(turn);
+        };
+        let begun = self.joins.versions.get(&unit)?.iter().find(|v| v.block == turn.first)?;
+        let is_alike = all((&begun.locals, &begun.stack), kinds, |a, b| a == b);
+        (is_alike || !is_nested).then_some(Turn { later: true, ..turn })
     }
 }

@@ -8,9 +8,19 @@ use crate::kind::{Kind, Val};
 use cranelift_codegen::ir::Block;
 use std::collections::BTreeMap;
 
+/// In a loop of `Joins::peeled`: whether it is the first turn, and of which version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// The block of the loop's head in the first turn.
+    pub first: Block,
+    pub later: bool,
+}
+
 /// An edge: the block that is to jump, and its values.
 pub(super) struct Arrival {
     pub from: Block,
+    /// If it does not leave that loop.
+    pub turn: Option<Turn>,
     pub locals: Vec<Val>,
     pub stack: Vec<Val>,
 }
@@ -20,6 +30,7 @@ pub(super) struct Version {
     pub locals: Vec<Kind>,
     pub stack: Vec<Kind>,
     pub block: Block,
+    pub turn: Option<Turn>,
 }
 
 /// Of one function.

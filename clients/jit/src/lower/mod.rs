@@ -34,6 +34,7 @@ use crate::context::{self, Table};
 use crate::decode::{Code, Instruction, Region};
 use crate::interval::Interval;
 use crate::kind::{Kind, Val};
+use crate::opcode as op;
 use crate::outer::Outside;
 use crate::resolve::{Literal, Resolve, Result};
 use crate::slot::{Cause, Exit, Slot};
@@ -41,14 +42,29 @@ use around::{Around, Restart};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I64, I8};
 use cranelift_codegen::ir::{
-    AbiParam, Block, InstBuilder, InstructionData, MemFlags, Opcode, SigRef, Signature, StackSlot,
-    Value,
+    AbiParam, AliasRegion, Block, InstBuilder, InstructionData, MemFlags, Opcode, SigRef,
+    Signature, StackSlot, Value,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
-use joins::Joins;
+use joins::{Joins, Turn};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// What compiled code loads from and stores to the context, and what it polls.
+fn in_context() -> MemFlags {
+    MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx))
+}
+
+/// Which objects lists contain. Only helpers change that.
+fn item_of() -> MemFlags {
+    MemFlags::trusted().with_alias_region(Some(AliasRegion::Heap))
+}
+
+/// What only helpers change: types, sizes, and where items are. Cranelift merges loads of them between calls, over the turns of a loop too.
+fn unchanged() -> MemFlags {
+    MemFlags::trusted().with_alias_region(Some(AliasRegion::Table))
+}
 
 /// Loops and calls poll once in so many: a few microseconds, for what lies between has neither.
 const POLLED_TURNS: i64 = 1 << 8;
@@ -157,6 +173,10 @@ pub struct Lowering<'a, 'f> {
     targets: HashSet<u32>,
     /// The heads of loops with other loops in them. To know more in further versions of them costs more than it gains.
     outer_loops: HashSet<u32>,
+    /// Loops whose first turn is compiled apart, and whether they are in other ones.
+    peeled: Vec<(Region, bool)>,
+    /// Which turn of one of these is being compiled.
+    turn: Option<Turn>,
     joins: Joins,
     blocks: usize,
     pending: Vec<Pending>,
@@ -180,6 +200,33 @@ fn targets(code: &Code) -> (HashSet<u32>, HashSet<u32>) {
         |outer: &Region| code.loops().any(|l| l.start != outer.start && outer.contains(l.start));
     let outer_loops = code.loops().filter(has_loop).map(|outer| outer.start).collect();
     (code.instructions().filter_map(|i| i.target()).collect(), outer_loops)
+}
+
+/// The innermost loops that read items of containers and for the most part change nothing, and whether they are in other ones. What a
+/// first turn has loaded and checked Cranelift takes for the later ones, unless something may have changed it.
+fn peeled(code: &Code) -> Vec<(Region, bool)> {
+    let loops: BTreeSet<Region> =
+        code.loops().filter_map(|region| code.loop_at(region.start)).collect();
+    let holds = |outer: &Region, l: &Region| l != outer && outer.contains(l.start);
+    let has = |region: &Region, test: fn(u8) -> bool| {
+        code.instructions().any(|i| region.contains(i.unit) && test(i.opcode))
+    };
+    let reads = |region: &Region| has(region, |opcode| opcode == op::BINARY_SUBSCR);
+    let changes = |opcode| {
+        matches!(
+            opcode,
+            op::CALL | op::CALL_KW | op::STORE_SUBSCR | op::STORE_SLICE | op::DELETE_SUBSCR
+        ) || matches!(
+            opcode,
+            op::LIST_APPEND | op::LIST_EXTEND | op::STORE_DEREF | op::STORE_GLOBAL | op::STORE_NAME
+        )
+    };
+    let is_one = |region: &&Region| {
+        let is_innermost = !loops.iter().any(|l| holds(region, l));
+        is_innermost && reads(region) && !has(region, changes)
+    };
+    let is_nested = |region: &Region| loops.iter().any(|l| holds(l, region));
+    loops.iter().filter(is_one).map(|region| (*region, is_nested(region))).collect()
 }
 
 /// Fills a function of that type. An error is a code unit and what is wrong there.
@@ -222,6 +269,8 @@ pub fn lower<'a>(
         stores_cells: false,
         targets,
         outer_loops,
+        peeled: peeled(source.code),
+        turn: None,
         joins: Joins::default(),
         blocks: 0,
         pending: Vec::new(),
@@ -277,6 +326,7 @@ impl Lowering<'_, '_> {
             return Err("internal: the function has no parameters".into());
         };
         (self.context, self.depth) = (context, depth);
+        self.fence();
         let mut registers = registers.iter().copied();
         let mut offset = 0;
         for kind in self.source.locals.iter().chain(self.source.stack) {
@@ -316,9 +366,17 @@ impl Lowering<'_, '_> {
         Ok(())
     }
 
+    /// A fence for Cranelift's alias analysis, and one instruction. No load behind it is taken for one before it.
+    fn fence(&mut self) {
+        self.b.ins().atomic_load(I64, MemFlags::trusted(), self.context);
+    }
+
     /// Compiles a version of the block that starts at a code unit, to its end.
     fn block(&mut self, unit: u32, block: Block, kinds: (Vec<Kind>, Vec<Kind>)) -> Result<()> {
         self.b.switch_to_block(block);
+        if self.turn.is_some_and(|turn| turn.first == block) {
+            self.fence();
+        }
         let mut words = self.b.block_params(block).to_vec().into_iter();
         let mut values = |kinds: Vec<Kind>| -> Vec<Val> {
             let value = |kind: Kind| {
@@ -483,7 +541,7 @@ impl Lowering<'_, '_> {
         let number = if left.is_some() { POLLED_TURNS } else { 1 };
         let (look, go_on) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(look);
-        let flags = MemFlags::trusted();
+        let flags = in_context();
         let before = if left.is_none() { Some(self.fewer_turns(number)) } else { None };
         // The lowest byte is that number modulo `POLLED_TURNS`.
         let counted = left.or(before).unwrap_or(self.context);
@@ -501,7 +559,7 @@ impl Lowering<'_, '_> {
     }
 
     fn fewer_turns(&mut self, number: i64) -> Value {
-        let flags = MemFlags::trusted();
+        let flags = in_context();
         let turns = self.b.ins().load(I64, flags, self.context, context::TURNS);
         let fewer = self.b.ins().iadd_imm(turns, -number);
         self.b.ins().store(flags, fewer, self.context, context::TURNS);
@@ -511,12 +569,9 @@ impl Lowering<'_, '_> {
     /// Not 0 if the interpreter has something to do. The version of tools beside these flags changes only by foreign code.
     fn breaker(&mut self, thread: Value) -> Value {
         let offset = crate::python::EVAL_BREAKER;
-        // Signal handlers and other threads set it, so no load is merged with another one. Each loop has to have this: where none of
-        // its blocks has an atomic load, and nothing was stored before it, Cranelift 0.121 takes a load behind a store in the loop for
-        // an earlier one (`alias_analysis`: the state at entry gives way to the store).
-        let flags = MemFlags::new().with_notrap().with_aligned();
+        // Signal handlers and other threads set it. The turns are stored before it each time, so no load is merged with another one.
         let address = self.b.ins().iadd_imm(thread, offset);
-        self.b.ins().atomic_load(I8, flags, address)
+        self.b.ins().load(I8, in_context(), address, 0)
     }
 
     /// The code of all exits: the words that differ are stored, the oldest ones first, and the log gets them.
@@ -578,7 +633,7 @@ impl Lowering<'_, '_> {
         if let [(words, block, number)] = exits {
             self.b.switch_to_block(*block);
             let number = self.b.ins().iconst(I64, *number as i64);
-            self.b.ins().store(MemFlags::trusted(), number, self.context, context::EXIT);
+            self.b.ins().store(in_context(), number, self.context, context::EXIT);
             return self.store_words(words, done, then);
         }
         let common = |a: &[Value], b: &[Value]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
@@ -606,7 +661,7 @@ impl Lowering<'_, '_> {
     fn store_words(&mut self, words: &[Value], done: usize, then: Block) {
         for (place, word) in words.iter().enumerate().skip(done) {
             let offset = context::WORDS + 8 * place as i32;
-            self.b.ins().store(MemFlags::trusted(), *word, self.context, offset);
+            self.b.ins().store(in_context(), *word, self.context, offset);
         }
         self.b.ins().jump(then, &[]);
     }
