@@ -3,7 +3,7 @@
 //! A hook runs no Python code. So only objects of the interpreter's own types are shown as they
 //! are, and of others the name of the type.
 
-use framehook::Frame;
+use crate::entered::Entered;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PySet, PySlice, PyString, PyTuple,
@@ -17,7 +17,7 @@ const MOST_ARGUMENTS: usize = 8;
 const MOST_CHARACTERS: usize = 40;
 
 /// Like `n=3, name='x', self=<Thing>`; `None`: there are no arguments.
-pub fn described(frame: &Frame<'_>) -> Option<Arc<str>> {
+pub fn described(frame: &dyn Entered<'_>) -> Option<Arc<str>> {
     let mut text = String::new();
     let count = frame.argument_count();
     for index in 0..count.min(MOST_ARGUMENTS) {

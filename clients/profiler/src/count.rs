@@ -1,5 +1,7 @@
 //! The hook that only counts.
 
+use crate::entered::Entered;
+use crate::exact::Ignored;
 use crate::place::{Owner, Place, Quick};
 use crate::session::{Session, Tally};
 use framehook::{Answer, Frame, FrameHook};
@@ -29,7 +31,7 @@ impl Counts {
 
     /// Counts a call of code that was called before.
     #[inline(always)]
-    fn count(&mut self, key: usize) -> Option<()> {
+    pub fn count(&mut self, key: usize) -> Option<()> {
         let (known, place) = self.recent[Self::slot(key)];
         if known == key {
             self.counts[place as usize].1 += 1;
@@ -87,14 +89,27 @@ impl Count {
     #[cold]
     #[inline(never)]
     fn count_slowly<'py>(&self, code: &Bound<'py, PyCode>, frame: &Frame<'py>) -> Answer<'py> {
-        let (session, py) = (&*self.0, code.py());
-        let known = session.know(code);
-        if known.ignored {
-            return Answer::disable(); // and its thread may be the profiler's own
+        match self.0.first_call(code, frame) {
+            Ok(()) => Answer::pass(),
+            Err(Ignored) => Answer::disable(), // and its thread may be the profiler's own
         }
-        session.register(py, &HERE, Some((code, frame)));
-        session.with(py, &HERE, |counts| counts.add(known.key, known.number, 1));
-        Answer::pass()
+    }
+}
+
+impl Session<Counts> {
+    /// A call of code that the thread has not called yet.
+    pub fn first_call<'py>(
+        &self,
+        code: &Bound<'py, PyCode>,
+        frame: &dyn Entered<'py>,
+    ) -> Result<(), Ignored> {
+        let (py, known) = (code.py(), self.know(code));
+        if known.ignored {
+            return Err(Ignored);
+        }
+        self.register(py, &HERE, Some((code, frame)));
+        self.with(py, &HERE, |counts| counts.add(known.key, known.number, 1));
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The hook that times each call at both of its ends.
 
 use crate::arguments::described;
+use crate::entered::Entered;
 use crate::graph::{Begun, Graph};
 use crate::place::{Owner, Place, Quick};
 use crate::ring::Ring;
@@ -55,44 +56,67 @@ fn watched<'py>(begun: Begun) -> Answer<'py, u64> {
 }
 
 impl<const ARGUMENTS: bool> Exact<ARGUMENTS> {
-    /// The first call of this code from where the thread is.
     #[cold]
     #[inline(never)]
     fn begin_slowly<'py>(&self, code: &Bound<'py, PyCode>, frame: &Frame<'py>) -> Answer<'py, u64> {
-        let (session, py) = (&*self.0, code.py());
-        let known = session.know(code);
-        if known.ignored {
-            return Answer::disable(); // and its thread may be the profiler's own
-        }
-        session.register(py, &HERE, Some((code, frame)));
-        let begun = session.with(py, &HERE, |graph| {
-            let link = graph.link(known.key, known.number, known.resumable);
+        let session = &*self.0;
+        let begun = session.first_call(code, frame, |graph, link| {
             graph.begin(link, session.clock.now())
         });
-        let Some(begun) = begun else { return Answer::pass() };
-        if ARGUMENTS {
-            self.note_arguments(py, &begun, frame);
+        match begun {
+            Err(Ignored) => Answer::disable(), // and its thread may be the profiler's own
+            Ok(None) => Answer::pass(),
+            Ok(Some(begun)) => {
+                if ARGUMENTS {
+                    session.note_arguments(&begun, frame, code.py());
+                }
+                watched(begun)
+            }
         }
-        watched(begun)
+    }
+}
+
+/// The code is the profiler's own.
+pub struct Ignored;
+
+/// What the slower steps are, whoever has reported the call.
+impl Session<Graph> {
+    /// The first call of this code from where the thread is. `None`: the thread has no tally.
+    pub fn first_call<'py, R>(
+        &self,
+        code: &Bound<'py, PyCode>,
+        frame: &dyn Entered<'py>,
+        begin: impl FnOnce(&mut Graph, u32) -> R,
+    ) -> Result<Option<R>, Ignored> {
+        let py = code.py();
+        let known = self.know(code);
+        if known.ignored {
+            return Err(Ignored);
+        }
+        self.register(py, &HERE, Some((code, frame)));
+        Ok(self.with(py, &HERE, |graph| {
+            let link = graph.link(known.key, known.number, known.resumable);
+            begin(graph, link)
+        }))
     }
 
     #[cold]
     #[inline(never)]
-    fn note_arguments(&self, py: Python<'_>, begun: &Begun, frame: &Frame<'_>) {
+    pub fn note_arguments(&self, begun: &Begun, frame: &dyn Entered<'_>, py: Python<'_>) {
         if let Some(text) = described(frame) {
-            self.0.with(py, &HERE, |graph| graph.with_arguments(begun, text));
+            self.with(py, &HERE, |graph| graph.with_arguments(begun, text));
         }
     }
 
     #[cold]
     #[inline(never)]
     fn resume_slowly(&self, code: &Bound<'_, PyCode>, id: u64) {
-        let (session, py) = (&*self.0, code.py());
-        session.register(py, &HERE, None);
-        let known = session.know(code);
-        let unnamed = session.with(py, &HERE, |graph| {
+        let py = code.py();
+        self.register(py, &HERE, None);
+        let known = self.know(code);
+        let unnamed = self.with(py, &HERE, |graph| {
             let link = graph.link(known.key, known.number, known.resumable);
-            graph.resume(link, id, session.clock.now())
+            graph.resume(link, id, self.clock.now())
         });
         if unnamed == Some(true) {
             self.name_task(py, id);
@@ -104,14 +128,15 @@ impl<const ARGUMENTS: bool> Exact<ARGUMENTS> {
     #[inline(never)]
     fn name_task(&self, py: Python<'_>, id: u64) {
         let name = running_task(py);
-        self.0.with(py, &HERE, |graph| graph.name_task(id, name));
+        self.with(py, &HERE, |graph| graph.name_task(id, name));
     }
 
-    fn resumed(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, id: u64) {
+    /// A generator or coroutine runs from now on.
+    pub fn resumed(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, id: u64) {
         let key = code.as_ptr() as usize;
-        let known = self.0.with(py, &HERE, |graph| {
+        let known = self.with(py, &HERE, |graph| {
             let link = graph.find(key)?;
-            Some(graph.resume(link, id, self.0.clock.now()))
+            Some(graph.resume(link, id, self.clock.now()))
         });
         match known.flatten() {
             Some(false) => {}
@@ -135,7 +160,7 @@ impl<const ARGUMENTS: bool> FrameHook for Exact<ARGUMENTS> {
         Ok(match begun.flatten().flatten() {
             Some(begun) => {
                 if ARGUMENTS {
-                    Python::attach(|py| self.note_arguments(py, &begun, frame));
+                    Python::attach(|py| self.0.note_arguments(&begun, frame, py));
                 }
                 watched(begun)
             }
@@ -147,7 +172,7 @@ impl<const ARGUMENTS: bool> FrameHook for Exact<ARGUMENTS> {
     fn on_event(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
         let (py, kind, id) = (event.py(), event.kind(), *event.data());
         if let EventKind::Resumed = kind {
-            self.resumed(py, event.code(), id);
+            self.0.resumed(py, event.code(), id);
             return Ok(());
         }
         self.0.with(py, &HERE, |graph| {

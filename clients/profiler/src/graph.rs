@@ -329,7 +329,8 @@ impl Graph {
         edge
     }
 
-    fn new_id(&mut self) -> u64 {
+    /// A number that no call has had.
+    pub fn new_id(&mut self) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         id
@@ -339,6 +340,12 @@ impl Graph {
     #[inline(always)]
     pub fn begin(&mut self, link: u32, now: u64) -> Begun {
         let id = self.new_id();
+        self.begin_as(link, id, now)
+    }
+
+    /// A frame has been made, whose call has this number. No other call under way has it.
+    #[inline(always)]
+    pub fn begin_as(&mut self, link: u32, id: u64, now: u64) -> Begun {
         let known = &mut self.links[link as usize];
         known.calls += 1;
         if known.resumable {
@@ -346,6 +353,18 @@ impl Graph {
         }
         self.enter(link, id, now);
         Begun::Running(id)
+    }
+
+    /// Whether a link's frames run piece by piece.
+    #[inline(always)]
+    pub fn is_resumable(&self, link: u32) -> bool {
+        self.links[link as usize].resumable
+    }
+
+    /// The number of the call that runs; 0: none.
+    #[inline(always)]
+    pub fn running(&self) -> u64 {
+        self.top().id
     }
 
     /// A frame runs from now on.

@@ -10,9 +10,12 @@ mod clock;
 mod codes;
 mod count;
 mod cpu;
+mod entered;
 mod exact;
 mod flame;
 mod graph;
+mod monitoring;
+mod offsets;
 mod place;
 mod program;
 mod result;
@@ -32,7 +35,9 @@ mod _core {
     use crate::count::{Count, Counts};
     use crate::exact::Exact;
     use crate::graph::Graph;
+    use crate::monitoring::{definition, Call, Event, Monitored, Reply, Reported, Tool};
     use crate::running::Running;
+    use pyo3::ffi::PyMethodDef;
     use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
     use std::ffi::c_int;
 
@@ -41,6 +46,7 @@ mod _core {
     struct ExactProfile {
         running: Running<Graph>,
         arguments: bool,
+        monitored: Monitored,
     }
 
     #[pymethods]
@@ -50,15 +56,18 @@ mod _core {
         #[new]
         #[pyo3(signature = (ignored=None, room=0, arguments=false))]
         fn new(ignored: Option<String>, room: usize, arguments: bool) -> Self {
-            Self { running: Running::new(ignored, room, &exact::HERE), arguments }
+            let running = Running::new(ignored, room, &exact::HERE);
+            Self { running, arguments, monitored: Monitored::default() }
         }
 
-        /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.
-        fn start(&self, py: Python<'_>) -> PyResult<()> {
-            if self.arguments {
-                self.running.start(py, Exact::<true>)
+        /// Begins. RuntimeError: it has begun, or nothing here reports calls.
+        fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
+            let (py, this) = (slf.py(), slf.get());
+            let tool = || Tool::install(slf);
+            if this.arguments {
+                this.running.start(py, Exact::<true>, tool)
             } else {
-                self.running.start(py, Exact::<false>)
+                this.running.start(py, Exact::<false>, tool)
             }
         }
 
@@ -68,8 +77,8 @@ mod _core {
         }
 
         /// Ends. What is still under way counts until now.
-        fn stop(&self) {
-            self.running.stop();
+        fn stop(&self, py: Python<'_>) {
+            self.running.stop(py);
         }
 
         /// What was found until now, or until the end.
@@ -132,6 +141,22 @@ mod _core {
         }
     }
 
+    impl Reported for ExactProfile {
+        const CALLBACKS: &'static [(Event, PyMethodDef)] = &[
+            definition::<Self, 0>(),
+            definition::<Self, 1>(),
+            definition::<Self, 2>(),
+            definition::<Self, 3>(),
+            definition::<Self, 4>(),
+            definition::<Self, 5>(),
+        ];
+
+        #[inline(always)]
+        fn report(&self, call: &Call<'_, '_>, event: Event) -> Reply {
+            self.monitored.report(&self.running.session, self.arguments, call, event)
+        }
+    }
+
     /// A profile of counts alone.
     #[pyclass(frozen)]
     struct CountProfile(Running<Counts>);
@@ -145,9 +170,9 @@ mod _core {
             Self(Running::new(ignored, 0, &count::HERE))
         }
 
-        /// Begins. RuntimeError: it has begun, or this interpreter has no frame hooks.
-        fn start(&self, py: Python<'_>) -> PyResult<()> {
-            self.0.start(py, Count)
+        /// Begins. RuntimeError: it has begun, or nothing here reports calls.
+        fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
+            slf.get().0.start(slf.py(), Count, || Tool::install(slf))
         }
 
         /// Counts nothing that the calling thread begins from now on.
@@ -156,8 +181,8 @@ mod _core {
         }
 
         /// Ends.
-        fn stop(&self) {
-            self.0.stop();
+        fn stop(&self, py: Python<'_>) {
+            self.0.stop(py);
         }
 
         /// What was found until now, or until the end.
@@ -168,6 +193,16 @@ mod _core {
         /// In the child of a fork: forgets what the parent has counted.
         fn after_fork(&self, py: Python<'_>) {
             self.0.after_fork(py, Counts::restart);
+        }
+    }
+
+    impl Reported for CountProfile {
+        const CALLBACKS: &'static [(Event, PyMethodDef)] =
+            &[definition::<Self, 0>(), definition::<Self, 2>()];
+
+        #[inline(always)]
+        fn report(&self, call: &Call<'_, '_>, event: Event) -> Reply {
+            monitoring::count(&self.0.session, call, event)
         }
     }
 
@@ -247,5 +282,11 @@ mod _core {
     #[pyfunction]
     fn version() -> u32 {
         framehook::version()
+    }
+
+    /// Whether `sys.monitoring` can report calls where there are no frame hooks.
+    #[pyfunction]
+    fn can_monitor() -> bool {
+        monitoring::is_possible()
     }
 }

@@ -1,5 +1,6 @@
 //! A profile's life, whatever it counts.
 
+use crate::monitoring::{self, Tool};
 use crate::place::Place;
 use crate::result;
 use crate::session::{lock, Session, Tally};
@@ -12,12 +13,21 @@ use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+/// What hooks and tools are called.
+pub const NAME: &str = "ferrule_profiler";
+
+/// What reports calls to a profile.
+enum Source {
+    /// The id of a frame hook, and what removes it when it is dropped.
+    Hook(i64, Box<dyn Any + Send + Sync>),
+    Tool(Tool),
+}
+
 /// A profile that is started once and stopped once.
 pub struct Running<T: Tally> {
     pub session: Arc<Session<T>>,
     pub place: &'static Place<T>,
-    /// The id of the hook, and what removes it when it is dropped.
-    installed: Mutex<Option<(i64, Box<dyn Any + Send + Sync>)>>,
+    installed: Mutex<Option<Source>>,
     ended: Mutex<Option<u64>>,
 }
 
@@ -29,18 +39,24 @@ impl<T: Tally> Running<T> {
         Self { session, place, installed: Mutex::default(), ended: Mutex::default() }
     }
 
-    /// Installs the hook.
+    /// Installs the hook, or the tool where there are no frame hooks.
     pub fn start<H: FrameHook>(
         &self,
         py: Python<'_>,
         hook: impl FnOnce(Arc<Session<T>>) -> H,
+        tool: impl FnOnce() -> PyResult<Tool>,
     ) -> PyResult<()> {
         if lock(&self.installed).is_some() || lock(&self.ended).is_some() {
             return Err(PyRuntimeError::new_err("a profile is started once"));
         }
         self.session.register(py, self.place, None);
-        let installed = Builder::new("ferrule_profiler").install(py, hook(self.session.clone()))?;
-        *lock(&self.installed) = Some((installed.id(), Box::new(installed)));
+        let source = if framehook::version() == 0 {
+            Source::Tool(tool()?)
+        } else {
+            let hook = Builder::new(NAME).install(py, hook(self.session.clone()))?;
+            Source::Hook(hook.id(), Box::new(hook))
+        };
+        *lock(&self.installed) = Some(source);
         self.session.begin();
         Ok(())
     }
@@ -48,23 +64,30 @@ impl<T: Tally> Running<T> {
     /// Counts nothing that the calling thread begins from now on.
     pub fn leave_out_this_thread(&self, py: Python<'_>) {
         // No lock is held while the interpreter is called.
-        let id = lock(&self.installed).as_ref().map(|(id, _)| *id);
-        let (Some(id), Ok(api)) = (id, Api::get()) else { return };
+        let id = match &*lock(&self.installed) {
+            Some(Source::Hook(id, _)) => *id,
+            Some(Source::Tool(_)) => return monitoring::leave_out_this_thread(self.session.serial),
+            None => return,
+        };
+        let Ok(api) = Api::get() else { return };
         // SAFETY: attached; any id is allowed.
         if unsafe { (api.PyUnstable_FrameHook_DisableInThread)(id) } != 0 {
             drop(PyErr::take(py)); // the hook has been removed
         }
     }
 
-    /// Removes the hook. What is under way ends now.
-    pub fn stop(&self) {
-        let Some((_, installed)) = lock(&self.installed).take() else { return };
+    /// Removes the hook or the tool. What is under way ends now.
+    pub fn stop(&self, py: Python<'_>) {
+        let Some(source) = lock(&self.installed).take() else { return };
         let now = self.session.clock.now();
         lock(&self.ended).get_or_insert(now);
         self.session.cpu.stop();
         let slots = lock(&self.session.threads).clone();
         slots.iter().for_each(|slot| slot.cpu.stop());
-        drop(installed);
+        match source {
+            Source::Hook(_, hook) => drop(hook),
+            Source::Tool(tool) => tool.remove(py),
+        }
     }
 
     /// What was found until now or until the end; `thread` makes a thread's result of its tally.

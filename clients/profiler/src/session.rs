@@ -3,8 +3,8 @@
 use crate::clock::Clock;
 use crate::codes::{identify, Codes, Known};
 use crate::cpu::{time_of, CpuTime};
+use crate::entered::Entered;
 use crate::place::{Place, Slot};
-use framehook::Frame;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
@@ -30,7 +30,7 @@ pub trait Tally: Send + Sized + 'static {
 
 /// A profile that is being made.
 pub struct Session<T: Tally> {
-    serial: u64,
+    pub serial: u64,
     room: usize,
     pub clock: Clock,
     /// When it was made, in ticks.
@@ -47,7 +47,7 @@ pub struct Session<T: Tally> {
 }
 
 /// The frame by which a thread was seen, with its code.
-type First<'a, 'py> = Option<(&'a Bound<'py, PyCode>, &'a Frame<'py>)>;
+type First<'a, 'py> = Option<(&'a Bound<'py, PyCode>, &'a dyn Entered<'py>)>;
 
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
@@ -165,7 +165,7 @@ pub fn modules(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
 }
 
 /// The name of a thread whose first frame is that of `threading.Thread`.
-fn started_by((code, frame): (&Bound<'_, PyCode>, &Frame<'_>)) -> Option<String> {
+fn started_by((code, frame): (&Bound<'_, PyCode>, &dyn Entered<'_>)) -> Option<String> {
     if code.getattr("co_qualname").ok()?.extract::<String>().ok()? != "Thread._bootstrap" {
         return None;
     }

@@ -3,27 +3,13 @@
 //! `sys._current_frames()` looks at the threads of all interpreters, also of those with a GIL of
 //! their own, whose stacks change meanwhile. And it raises an audit event each time.
 
+use crate::offsets;
 use crate::session::thread_ident;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyThreadState};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use std::ptr;
 use std::sync::OnceLock;
-
-/// The beginning of what CPython says of its structures to those who read them from outside.
-#[repr(C)]
-struct Offsets {
-    cookie: [u8; 8],
-    version: u64,
-    before: [u64; 22],
-    ident: u64,
-}
-
-extern "C" {
-    #[link_name = "_PyRuntime"]
-    static OFFSETS: Offsets;
-}
 
 /// Where the identity of a thread is in its state, which no function returns. None: where the other
 /// threads do not wait while this one runs, or in another version.
@@ -32,13 +18,7 @@ fn place_of_ident(py: Python<'_>) -> Option<usize> {
     if cfg!(Py_GIL_DISABLED) && !enabled().unwrap_or(false) {
         return None;
     }
-    // SAFETY: every CPython that has this symbol has more than this after it. Of a version without
-    // these offsets it is other numbers, which are compared first. They do not change.
-    let found = unsafe { ptr::read(&raw const OFFSETS) };
-    if &found.cookie != b"xdebugpy" || found.version >> 16 != 0x030d {
-        return None;
-    }
-    let place = usize::try_from(found.ident).ok()?;
+    let place = offsets::of_thread_states()?.ident;
     // SAFETY: attached, so there is a state, which has a number there.
     let mine = unsafe { ident_in(ffi::PyThreadState_Get(), place) };
     (mine == thread_ident()).then_some(place)

@@ -25,8 +25,8 @@ _active = None      # the profile that is being made
 
 def available():
     """None, or a str that says why this interpreter cannot be profiled."""
-    if _core.version() == 0:
-        return ("this interpreter has no frame hooks: they are a part of Ferrule"
+    if _core.version() == 0 and not _core.can_monitor():
+        return ("calls can be counted on Ferrule, and on CPython 3.13 with the GIL"
                 f" (this is {sys.version.split()[0]}, {sys.executable})")
     return None
 
