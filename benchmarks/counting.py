@@ -42,3 +42,35 @@ def compare(arguments: argparse.Namespace, names: Iterable[str], setups: Mapping
     if arguments.json:
         measuring.write_json(arguments.json, pythons=pythons, means=means, ratios=rows, counts=counts)
     return counts, means
+
+
+# --- What is added on stock and on Ferrule. ------------------------------------------------------------------------
+
+INTERPRETERS = {"stock": "base", "Ferrule": "python"}
+FEW_ITERATIONS, MANY_ITERATIONS = 3, 9
+
+
+def print_beside_stock(head, arguments, rows, calls, heads, child, *more):
+    """A table: what each row adds to a call, and what that takes in the first, which adds nothing. `calls` are how many one iteration
+    of each benchmark has; `child --child ROW BENCHMARK ITERATIONS` runs one."""
+    measuring.require_callgrind()
+    setups = {f"{interpreter}, {row}": which for row in rows for interpreter, which in INTERPRETERS.items()}
+    pythons = {"base": arguments.base, "python": arguments.python}
+
+    def command(setup, name, count):
+        return [child, "--child", setup.partition(", ")[2], name, str(count), *more]
+
+    names = arguments.only or list(calls)
+    counts = measuring.count_each(names, setups, pythons, FEW_ITERATIONS, MANY_ITERATIONS, command)
+    print(f"| {head} | {' | '.join(f'{heads.get(name, name)}, {where}' for name in names for where in INTERPRETERS)} |")
+    print("|---" * (1 + len(names) * len(INTERPRETERS)) + "|")
+    for row in rows:
+        cells = []
+        for name in names:
+            for where in INTERPRETERS:
+                divisor = (MANY_ITERATIONS - FEW_ITERATIONS) * calls[name]
+                found, without = (counts[name][f"{where}, {one}"].all / divisor for one in (row, next(iter(rows))))
+                cells.append(f"{found:,.0f}" if row == next(iter(rows)) else f"{found - without:+,.0f}")
+        print(f"| {row} | {' | '.join(cells)} |")
+    if arguments.json:
+        measuring.write_json(arguments.json, counts=counts)

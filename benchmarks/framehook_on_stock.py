@@ -38,7 +38,6 @@ HOOKS = {
     "has the exit delivered": watches,
     "and each yield and resumption": watches_all,
 }
-INTERPRETERS = {"stock": "base", "Ferrule": "python"}
 
 
 def child(hook, name, count):
@@ -61,33 +60,11 @@ if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:
 # --- The parent. ---------------------------------------------------------------------------------
 
 import counting
-import measuring
-
-FEW_ITERATIONS, MANY_ITERATIONS = 3, 9
 
 
 def main():
     arguments = counting.argument_parser("A hook in Python on stock CPython and on Ferrule.", CALLS).parse_args()
-    measuring.require_callgrind()
-    setups = {f"{interpreter}, {hook}": which for hook in HOOKS for interpreter, which in INTERPRETERS.items()}
-
-    def command(setup, name, count):
-        return [os.path.abspath(__file__), "--child", setup.partition(", ")[2], name, str(count)]
-
-    names = arguments.only or list(CALLS)
-    counts = measuring.count_each(names, setups, {"base": arguments.base, "python": arguments.python}, FEW_ITERATIONS, MANY_ITERATIONS, command)
-    calls = {name: (MANY_ITERATIONS - FEW_ITERATIONS) * CALLS[name] for name in names}
-    print(f"| a hook in Python | {' | '.join(f'{HEADS.get(name, name)}, {where}' for name in names for where in INTERPRETERS)} |")
-    print("|---" * (1 + len(names) * len(INTERPRETERS)) + "|")
-    for hook, function in HOOKS.items():
-        cells = []
-        for name in names:
-            for where in INTERPRETERS:
-                found, without = (counts[name][f"{where}, {one}"].all / calls[name] for one in (hook, "without a hook"))
-                cells.append(f"{found:,.0f}" if function is None else f"{found - without:+,.0f}")
-        print(f"| {hook} | {' | '.join(cells)} |")
-    if arguments.json:
-        measuring.write_json(arguments.json, counts=counts)
+    counting.print_beside_stock("a hook in Python", arguments, HOOKS, CALLS, HEADS, os.path.abspath(__file__))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 
     python3 benchmarks/profilers.py --stock build/stock-release/python --python build/release/python
 
-Ferrule's own runs on Ferrule; cProfile, viztracer and trace0 run on stock, which is what people
-have. The last two come from the package index, into an environment in build. Every number is a
-ratio against stock without a profiler.
+Ferrule's own runs on Ferrule and on stock; cProfile, viztracer and trace0 run on stock, which is what
+people have. The last two come from the package index, into an environment in build. Every number is
+a ratio against stock without a profiler.
 """
 
 import sys
@@ -54,6 +54,8 @@ SETUPS = {
     "count": ("python", lambda: ferrule(count=True), 1.4),
     "sample": ("python", lambda: ferrule(sample=True), 1.4),
     "timeline": ("python", lambda: ferrule(trace=400_000), 2.8),
+    "exact, on stock": ("stock", ferrule, None),
+    "count, on stock": ("stock", lambda: ferrule(count=True), None),
     "cProfile": ("stock", cprofile, None),
     "viztracer": ("stock", viztracer, None),
     "trace0": ("stock", trace0, None),
@@ -117,13 +119,12 @@ def main():
         parser.error("only times are measured here")
     package = build_clients(arguments.python, os.path.join(ROOT, "build", "test-extensions", "benchmark-profiler"))
     pythons = {"stock": environment(arguments.stock), "python": arguments.python}
-    paths = {"stock": "", "python": package}
     pin_to_one_core()
 
     def measure(setup):
         where = SETUPS[setup][0]
         command = [pythons[where], os.path.abspath(__file__), "--child", setup, str(ROUNDS)]
-        return parse_times(run(command, PYTHONPATH=paths[where]).stdout)
+        return parse_times(run(command, PYTHONPATH=package).stdout)
 
     results = measure_in_turns(SETUPS, arguments.turns, measure)
     times = results["recursion"]

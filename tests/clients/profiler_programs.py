@@ -1,8 +1,10 @@
 """Programs that always make the same calls, for two profilers to agree on.
 
     python profiler_programs.py NAME {cProfile|ferrule} [builtins]
+    python profiler_programs.py NAME all
 
-prints what the profiler has counted of this file's functions, or of C functions, as JSON.
+prints what the profiler has counted of this file's functions, or of C functions, as JSON; or all that ours has
+counted of functions and of pairs of a caller and a callee.
 """
 
 import json
@@ -86,6 +88,24 @@ def thrown():
         found.append("thrown before it began")
     outer().close()
     return found
+
+
+def released():
+    """Generators are released while they are suspended, and others are where they were."""
+    def numbers(n):
+        for i in range(n):
+            yield i
+
+    def letters():
+        yield from "abc"
+
+    for n in range(40):
+        suspended = [numbers(5) if i % 2 else letters() for i in range(n % 5)]
+        for generator in suspended:
+            next(generator)
+        for generator in suspended[:n % 3]:
+            list(generator)
+        suspended = generator = None
 
 
 def exceptions():
@@ -252,7 +272,7 @@ def builtins():
     return list(map(len, "abc")), max(items, key=lambda item: divmod(item, 2)), isinstance(1, int)
 
 
-PROGRAMS = (recursion, generators, thrown, exceptions, comprehensions, classes, coroutines,
+PROGRAMS = (recursion, generators, thrown, released, exceptions, comprehensions, classes, coroutines,
             asyncio_tasks, builtins)
 
 
@@ -274,9 +294,28 @@ def counted_by_ferrule(run, builtins):
     return marshal.loads(pstats(profile.result))
 
 
+def all_counts(run):
+    """{function or pair: (calls, runs, recursive runs, runs that raised)}."""
+    import ferrule_profiler
+    with ferrule_profiler.profile() as profile:
+        run()
+    result = profile.result
+
+    def name(number):
+        function = result.functions.get(number)
+        return function and f"{function.qualname}:{function.line}"
+
+    rows = [(name(number), function) for number, function in result.functions.items()]
+    rows += [(f"{name(edge.caller)} -> {name(edge.callee)}", edge) for edge in result.edges]
+    return {name: (row.calls, row.runs, row.recursive, row.raised) for name, row in rows}
+
+
 def main(name, profiler, builtins=""):
     run = next(program for program in PROGRAMS if program.__name__ == name)
     run()       # what is only done the first time: imports, caches
+    if profiler == "all":
+        print(json.dumps(all_counts(run)))
+        return
     counted = {"cProfile": counted_by_cprofile, "ferrule": counted_by_ferrule}[profiler]
     found = {}
     stats = counted(run, bool(builtins))

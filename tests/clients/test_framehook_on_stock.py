@@ -1,21 +1,16 @@
 """The distribution framehook: hooks over sys.monitoring on stock CPython, and Ferrule's own where they are."""
 
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import tomllib
 import unittest
 import venv
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+from stock_support import ROOT, STOCK, check_listing
+
 SOURCE = os.path.join(ROOT, "clients", "framehook", "src")
-STOCK = os.environ.get("STOCK_PYTHON")
-LISTING = os.path.join(HERE, "framehook_on_stock.toml")
-PASSED, _, FAILED = range(3)    # tests/run.py
 
 # Those of tests/python that are about hooks in Python, and run for seconds.
 MODULES = (
@@ -41,20 +36,8 @@ class OnStock(unittest.TestCase):
         return done.stdout.splitlines()
 
     def test_what_is_promised_of_hooks_holds_but_for_what_is_listed(self):
-        with open(LISTING, "rb") as file:
-            listed = {test for difference in tomllib.load(file).values() for test in difference["tests"]}
-        with tempfile.TemporaryDirectory() as directory:
-            report = os.path.join(directory, "outcomes.json")
-            done = run([os.path.join(ROOT, "tests", "run.py"), "--unittest", report, os.path.join(ROOT, "tests", "python"), *MODULES],
-                       FERRULE_TESTS_ON_MONITORING="1", FERRULE_TESTS_ON_STOCK="", STOCK_PYTHON="")
-            self.assertTrue(os.path.exists(report), f"exit code {done.returncode}\n{done.stderr[-4000:]}")
-            with open(report, encoding="utf-8") as file:
-                outcomes = json.load(file)
-        failed = {test for test, outcome in outcomes.items() if outcome == FAILED}
-        passed = {test for test, outcome in outcomes.items() if outcome == PASSED}
-        self.assertEqual(failed - listed, set(), f"these fail, and are not in {os.path.basename(LISTING)}\n{done.stderr[-12_000:]}")
-        self.assertEqual(listed - failed, set(), f"these are in {os.path.basename(LISTING)}, and pass, or are there no more")
-        self.assertGreater(len(passed), 2 * len(listed))
+        check_listing(self, "framehook_on_stock.toml", os.path.join(ROOT, "tests", "python"), MODULES, PYTHONPATH=SOURCE,
+                      FERRULE_TESTS_ON_MONITORING="1")
 
     def test_the_tools_of_the_tutorial(self):
         """They print on stock what the page says, but for what is listed here."""

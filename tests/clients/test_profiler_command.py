@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from profiler_support import OUT, STOCK, ProfilerTestCase, build, load, read_stats, times_from_a_timer
+from profiler_support import OUT, ProfilerTestCase, load, read_stats, times_from_a_timer
 
 FIB = "def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
 
@@ -283,25 +283,6 @@ subprocess.run([sys.executable, "-c", {child!r}], check=True)
             # No library of this Python is put before that of another one.
             self.assertEqual((done.stdout, done.stderr),
                              (f"True {None if text is None else 1} {[OUT, directory]}\n", ""))
-
-
-class OnStock(unittest.TestCase):
-    def test_the_package_loads_and_says_what_is_missing(self):
-        if not STOCK:
-            self.skipTest("no stock build")
-        stock = os.path.abspath(STOCK)
-        out = OUT + "-stock"
-        build(stock, out)
-        self.addCleanup(__import__("shutil").rmtree, out)
-        done = subprocess.run(
-            [stock, "-c", "import ferrule_profiler as p; print(p.available()); p.start()"],
-            capture_output=True, text=True, env={**os.environ, "PYTHONPATH": out})
-        self.assertIn("no frame hooks: they are a part of Ferrule", done.stdout)
-        self.assertIn("ProfilerError: this interpreter has no frame hooks", done.stderr)
-        done = subprocess.run([stock, "-m", "ferrule_profiler", "x.py"], capture_output=True,
-                              text=True, env={**os.environ, "PYTHONPATH": out})
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("they are a part of Ferrule", done.stderr)
 
 
 if __name__ == "__main__":

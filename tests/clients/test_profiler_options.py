@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import sys
 import threading
 import unittest
@@ -125,12 +126,31 @@ class Samples(ProfilerTestCase):
         other = _interpreters.create()
         self.addCleanup(_interpreters.destroy, other)
 
+        reading, writing = os.pipe()
+        self.addCleanup(os.close, reading)
+        os.set_blocking(reading, False)
+
         def elsewhere():
-            _interpreters.exec(other, "def inside(): pass\nfor _ in range(300_000): inside()")
+            _interpreters.exec(other, f"""
+import os
+def inside(): pass
+while True:
+    for _ in range(1000): inside()
+    try:
+        os.read({reading}, 1)
+        break
+    except BlockingIOError:
+        pass
+""")
 
         def busy():
-            while thread.is_alive():
-                profiler_programs.recursion()
+            # It has a GIL of its own: until one of the looks, which need this one, has seen both threads.
+            try:
+                while {"busy", "elsewhere"} - {code.co_name for code in list(profile._sampler.kept.values())}:
+                    profiler_programs.recursion()
+            finally:
+                os.close(writing)
+                thread.join()
 
         thread = threading.Thread(target=elsewhere)
         with self.profiler.profile(sample=0.0005) as profile:

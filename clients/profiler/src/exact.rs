@@ -60,9 +60,8 @@ impl<const ARGUMENTS: bool> Exact<ARGUMENTS> {
     #[inline(never)]
     fn begin_slowly<'py>(&self, code: &Bound<'py, PyCode>, frame: &Frame<'py>) -> Answer<'py, u64> {
         let session = &*self.0;
-        let begun = session.first_call(code, frame, |graph, link| {
-            graph.begin(link, session.clock.now())
-        });
+        let begun =
+            session.first_call(code, frame, |graph, link| graph.begin(link, session.clock.now()));
         match begun {
             Err(Ignored) => Answer::disable(), // and its thread may be the profiler's own
             Ok(None) => Answer::pass(),

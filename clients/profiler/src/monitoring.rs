@@ -27,7 +27,7 @@ use std::sync::OnceLock;
 
 /// Set in the number of a call that is known by its frame: no other number has it.
 const OF_FRAME: u64 = 1 << 63;
-/// The instruction after which a generator waits to be started.
+/// The instruction after which a generator waits to be started: its number in CPython 3.13.
 const RETURN_GENERATOR: u8 = 35;
 /// In this order, so that the ids that are reserved for others are taken last.
 const TOOL_IDS: [u8; 6] = [3, 4, 5, 2, 1, 0];
@@ -175,7 +175,12 @@ impl Monitored {
 
     #[cold]
     #[inline(never)]
-    fn start_slowly(&self, session: &Session<Graph>, arguments: bool, call: &Call<'_, '_>) -> Reply {
+    fn start_slowly(
+        &self,
+        session: &Session<Graph>,
+        arguments: bool,
+        call: &Call<'_, '_>,
+    ) -> Reply {
         let begun = session.first_call(&call.code, &CurrentFrame(&call.code), |graph, link| {
             self.begin(session, graph, link, call)
         });
@@ -339,15 +344,21 @@ unsafe extern "C" fn callback<P: Reported, const EVENT: usize>(
     arguments: *mut *mut PyObject,
     count: ffi::Py_ssize_t,
 ) -> *mut PyObject {
-    // SAFETY: functions are called attached, with as many arguments. All references are borrowed for the call.
-    let (py, profile, arguments) = unsafe {
+    // SAFETY: functions are called attached. `profile` is what the function was made with, borrowed for
+    // the call.
+    let (py, profile) = unsafe {
         let py = Python::assume_attached();
-        let count = usize::try_from(count).unwrap_or(0);
-        let arguments = std::slice::from_raw_parts(arguments.cast::<Borrowed<'_, '_, PyAny>>(), count);
-        (py, Borrowed::from_ptr(py, profile).cast_unchecked::<P>(), arguments)
+        (py, Borrowed::from_ptr(py, profile).cast_unchecked::<P>())
     };
+    // Whoever has got hold of the function may call it with anything.
+    if count < 2 {
+        return py.None().into_ptr();
+    }
+    // SAFETY: there are as many arguments as the count says, also borrowed for the call.
+    let (code, offset) =
+        unsafe { (Borrowed::from_ptr(py, *arguments), Borrowed::from_ptr(py, *arguments.add(1))) };
     let event = Event::ALL[EVENT];
-    let reply = reported(py, profile.get(), arguments, event);
+    let reply = reported(profile.get(), code, offset, event);
     if reply == Reply::Disable && event.is_local() {
         return Python::attach(disable);
     }
@@ -355,22 +366,18 @@ unsafe extern "C" fn callback<P: Reported, const EVENT: usize>(
 }
 
 #[inline(always)]
-fn reported<P: Reported>(
-    py: Python<'_>,
+fn reported<'py, P: Reported>(
     profile: &P,
-    arguments: &[Borrowed<'_, '_, PyAny>],
+    code: Borrowed<'_, 'py, PyAny>,
+    offset: Borrowed<'_, 'py, PyAny>,
     event: Event,
 ) -> Reply {
-    // Whoever has got hold of the function may call it with anything.
-    let [code, offset, ..] = arguments else { return Reply::Continue };
     let (Ok(code), Some(place)) = (code.cast::<PyCode>(), frame_place()) else {
         return Reply::Continue;
     };
     // SAFETY: attached, so there is a state, which has a pointer there.
-    let frame = unsafe {
-        ffi::PyThreadState_GetUnchecked().byte_add(place).cast::<usize>().read()
-    };
-    profile.report(&Call { py, code: code.as_borrowed(), offset: *offset, frame }, event)
+    let frame = unsafe { ffi::PyThreadState_GetUnchecked().byte_add(place).cast::<usize>().read() };
+    profile.report(&Call { py: code.py(), code, offset, frame }, event)
 }
 
 /// `sys.monitoring.DISABLE`.
@@ -388,7 +395,9 @@ fn monitoring_of(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let found = unsafe {
         Bound::from_borrowed_ptr_or_opt(py, ffi::PySys_GetObject(c"monitoring".as_ptr()))
     };
-    found.ok_or_else(|| PyRuntimeError::new_err("calls cannot be counted: there is no sys.monitoring"))
+    found.ok_or_else(|| {
+        PyRuntimeError::new_err("calls cannot be counted: there is no sys.monitoring")
+    })
 }
 
 /// The callbacks of a profile among the tools of `sys.monitoring`.
@@ -427,7 +436,8 @@ impl Tool {
             // function is a new reference with one to the profile, or null with an exception that is set.
             let callback = unsafe {
                 let definition = std::ptr::from_ref(definition).cast_mut();
-                let made = ffi::PyCFunction_NewEx(definition, profile.as_ptr(), std::ptr::null_mut());
+                let made =
+                    ffi::PyCFunction_NewEx(definition, profile.as_ptr(), std::ptr::null_mut());
                 Bound::from_owned_ptr_or_err(profile.py(), made)
             }?;
             monitoring.call_method1("register_callback", (self.id, number, callback))?;
@@ -447,10 +457,12 @@ impl Tool {
                 return Ok(());
             }
             monitoring.call_method1("set_events", (self.id, 0))?;
-            for event in &self.events {
-                monitoring.call_method1("register_callback", (self.id, *event, py.None()))?;
-            }
-            monitoring.call_method1("free_tool_id", (self.id,)).map(drop)
+            // An audit hook may refuse each.
+            let unregister =
+                |event| monitoring.call_method1("register_callback", (self.id, event, py.None()));
+            let refused = self.events.iter().map(unregister).filter_map(Result::err).last();
+            monitoring.call_method1("free_tool_id", (self.id,))?;
+            refused.map_or(Ok(()), Err)
         };
         if let Err(error) = remove() {
             error.write_unraisable(py, Some(monitoring));

@@ -1,4 +1,4 @@
-"""A profiler with exact counts, on the frame hooks of Ferrule.
+"""A profiler with exact counts, on the frame hooks of Ferrule or sys.monitoring of CPython 3.13.
 
     python -m ferrule_profiler script.py        # a table, and files with -o
 
@@ -8,9 +8,8 @@
     profile.result.print_table()
     profile.result.write("work.html")
 
-Every call of every Python function in all threads is counted, with its time. Elsewhere than in
-Ferrule the package can be imported, and starting a profile is a RuntimeError that says what is
-missing.
+Every call of every Python function in all threads is counted, with its time. Where calls cannot be
+counted, as on stock CPython without the GIL, starting a profile is a ProfilerError that says so.
 """
 
 from . import _library
