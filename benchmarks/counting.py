@@ -50,14 +50,15 @@ INTERPRETERS = {"stock": "base", "Ferrule": "python"}
 FEW_ITERATIONS, MANY_ITERATIONS = 3, 9
 
 
-def print_beside_stock(head, arguments, rows, calls, heads, child, *more):
+def print_beside_stock(head: str, arguments: argparse.Namespace, rows: Collection[str], calls: Mapping[str, int], heads: Mapping[str, str],
+                       child: str, *more: str) -> None:
     """A table: what each row adds to a call, and what that takes in the first, which adds nothing. `calls` are how many one iteration
     of each benchmark has; `child --child ROW BENCHMARK ITERATIONS` runs one."""
     measuring.require_callgrind()
     setups = {f"{interpreter}, {row}": which for row in rows for interpreter, which in INTERPRETERS.items()}
     pythons = {"base": arguments.base, "python": arguments.python}
 
-    def command(setup, name, count):
+    def command(setup: str, name: str, count: str) -> list[str]:
         return [child, "--child", setup.partition(", ")[2], name, str(count), *more]
 
     names = arguments.only or list(calls)

@@ -83,7 +83,7 @@ for options in ({}, {"count": True}, {"builtins": True}):
         if not options.get("builtins"): other.runcall(fib, 5)
         fib(5)
     print(profile.result.find("fib")[0].calls, tools() == [None] * 6)
-for number in (3, 4, 5, 2, 0):
+for number in (5, 4, 3, 2, 0):
     sys.monitoring.use_tool_id(number, f"tool {number}")
 with ferrule_profiler.profile() as profile:
     print(tools()[1])
@@ -98,9 +98,9 @@ sys.monitoring.free_tool_id(4)
 with ferrule_profiler.profile(sample=True) as profile:
     fib(5)
 print(profile.result.find("fib")[0].calls, tools()[4])
-"""), ["[None, None, None, 'ferrule_profiler', None, None]", "30 True", "[None, None, None, 'ferrule_profiler', None, None]", "30 True",
-       "[None, None, 'ferrule_profiler', 'ferrule_profiler', None, None]", "15 True", "ferrule_profiler",
-       *["calls cannot be counted: sys.monitoring has no tool id left; these have them: tool 0, tool 1, tool 2, tool 5, tool 4, tool 3"] * 4,
+"""), ["[None, None, None, None, None, 'ferrule_profiler']", "30 True", "[None, None, None, None, None, 'ferrule_profiler']", "30 True",
+       "[None, None, 'ferrule_profiler', None, None, 'ferrule_profiler']", "15 True", "ferrule_profiler",
+       *["calls cannot be counted: sys.monitoring has no tool id left; these have them: tool 0, tool 1, tool 2, tool 3, tool 4, tool 5"] * 4,
        "15 None"])
 
     def test_beside_other_tools(self):
@@ -128,14 +128,35 @@ print(profile.result.find("fib")[0].calls, started.count("fib"), len(seen) > 2)
 monitoring.free_tool_id(1)
 with ferrule_profiler.profile() as profile:
     fib(5)
-    monitoring.set_events(3, 0)         # what no tool should do to another
-    monitoring.free_tool_id(3)
-    use_tool(3)
+    monitoring.set_events(5, 0)         # what no tool should do to another
+    monitoring.free_tool_id(5)
+    use_tool(5)
     started.clear()
     fib(5)
 fib(5)
-print(profile.result.find("fib")[0].calls, started.count("fib"), monitoring.get_tool(3))
+print(profile.result.find("fib")[0].calls, started.count("fib"), monitoring.get_tool(5))
 """), ["30 2 True", "15 1 tool"])
+
+    def test_a_trace_function_that_raises(self):
+        """The call has not begun, and so is none. A tool's callback is called afterwards."""
+        self.assertEqual(self.program(r"""
+def begins(*_): raise ValueError
+def stopped(): pass
+def attempt():
+    try: stopped()
+    except ValueError: fib(2)
+sys.monitoring.use_tool_id(4, "tool")
+sys.monitoring.register_callback(4, sys.monitoring.events.PY_START, begins)
+with ferrule_profiler.profile() as profile:
+    def trace(frame, event, argument):
+        if frame.f_code is stopped.__code__: raise ValueError
+    sys.settrace(trace)
+    attempt()
+    sys.settrace(None)
+    sys.monitoring.set_local_events(4, stopped.__code__, sys.monitoring.events.PY_START)
+    attempt()
+print([profile.result.find(name)[0][5:9] for name in ("attempt", "stopped", "fib")])
+"""), ["[(2, 2, 0, 0), (1, 1, 0, 1), (6, 6, 4, 0)]"])
 
     def test_a_callback_that_others_call(self):
         """Whoever has got hold of it. It reports of the frame that runs, or nothing."""
@@ -144,7 +165,7 @@ events = sys.monitoring.events
 for core in (_core.ExactProfile(), _core.CountProfile()):
     core.start()
     names = ["PY_START", "PY_RESUME", "PY_THROW", "PY_RETURN", "PY_YIELD", "PY_UNWIND"]
-    callbacks = [sys.monitoring.register_callback(3, getattr(events, name), None) for name in names]
+    callbacks = [sys.monitoring.register_callback(5, getattr(events, name), None) for name in names]
     callbacks = [callback for callback in callbacks if callback]
     del core
     for callback in callbacks * 3:

@@ -29,8 +29,8 @@ use std::sync::OnceLock;
 const OF_FRAME: u64 = 1 << 63;
 /// The instruction after which a generator waits to be started: its number in CPython 3.13.
 const RETURN_GENERATOR: u8 = 35;
-/// In this order, so that the ids that are reserved for others are taken last.
-const TOOL_IDS: [u8; 6] = [3, 4, 5, 2, 1, 0];
+/// In this order: tools with a greater id are called before others, whose callbacks may raise.
+const TOOL_IDS: [u8; 6] = [5, 4, 3, 2, 1, 0];
 
 /// What is reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
