@@ -158,6 +158,31 @@ with ferrule_profiler.profile() as profile:
 print([profile.result.find(name)[0][5:9] for name in ("attempt", "stopped", "fib")])
 """), ["[(2, 2, 0, 0), (1, 1, 0, 1), (6, 6, 4, 0)]"])
 
+    def test_an_audit_hook_that_refuses_callbacks(self):
+        """No profile begins, and one that runs ends."""
+        self.assertEqual(self.program(r"""
+def audit(event, arguments):
+    if event == "sys.monitoring.register_callback" and refusing:
+        raise ValueError("refused")
+refusing = False
+sys.addaudithook(audit)
+sys.unraisablehook = lambda unraisable: print(unraisable.exc_value)
+with ferrule_profiler.profile() as profile:
+    fib(5)
+    refusing = True
+fib(5)
+print(profile.result.find("fib")[0].calls, sys.monitoring.get_tool(5))
+for options in ({}, {"count": True}):
+    try:
+        ferrule_profiler.start(**options)
+    except ValueError as error:
+        print(error, sys.monitoring.get_tool(5))
+refusing = False
+with ferrule_profiler.profile() as profile:
+    fib(5)
+print(profile.result.find("fib")[0].calls)
+"""), ["refused", "15 None", "refused None", "refused None", "15"])
+
     def test_a_callback_that_others_call(self):
         """Whoever has got hold of it. It reports of the frame that runs, or nothing."""
         self.assertEqual(self.program(r"""

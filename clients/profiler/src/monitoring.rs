@@ -457,12 +457,16 @@ impl Tool {
                 return Ok(());
             }
             monitoring.call_method1("set_events", (self.id, 0))?;
-            // An audit hook may refuse each.
-            let unregister =
-                |event| monitoring.call_method1("register_callback", (self.id, event, py.None()));
-            let refused = self.events.iter().map(unregister).filter_map(Result::err).last();
+            let mut removed = Ok(());
+            for event in &self.events {
+                let arguments = (self.id, *event, py.None());
+                // An audit hook may refuse each.
+                if let Err(error) = monitoring.call_method1("register_callback", arguments) {
+                    removed = Err(error);
+                }
+            }
             monitoring.call_method1("free_tool_id", (self.id,))?;
-            refused.map_or(Ok(()), Err)
+            removed
         };
         if let Err(error) = remove() {
             error.write_unraisable(py, Some(monitoring));
