@@ -184,7 +184,7 @@ print(profile.result.find("fib")[0].calls)
 """), ["refused", "15 None", "refused None", "refused None", "15"])
 
     def test_a_callback_that_others_call(self):
-        """Whoever has got hold of it. It reports of the frame that runs, or nothing."""
+        """Programs can get it from register_callback(). It reports of the frame that runs, or nothing."""
         self.assertEqual(self.program(r"""
 events = sys.monitoring.events
 for core in (_core.ExactProfile(), _core.CountProfile()):

@@ -78,7 +78,7 @@ impl<const ARGUMENTS: bool> Exact<ARGUMENTS> {
 /// The code is the profiler's own.
 pub struct Ignored;
 
-/// What the slower steps are, whoever has reported the call.
+/// The slower steps, for frame hooks and for callbacks of `sys.monitoring`.
 impl Session<Graph> {
     /// The first call of this code from where the thread is. `None`: the thread has no tally.
     pub fn first_call<'py, R>(

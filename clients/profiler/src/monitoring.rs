@@ -11,8 +11,7 @@ use crate::entered::CurrentFrame;
 use crate::exact::{Ignored, HERE};
 use crate::graph::{Begun, Graph};
 use crate::offsets;
-use crate::running::NAME;
-use crate::session::Session;
+use crate::session::{lock, Session, NAME};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -113,7 +112,7 @@ pub fn leave_out_this_thread(session: u64) {
     LEFT_OUT.set(session);
 }
 
-/// Whether calls can be told apart by their frames.
+/// Whether the frames of calls have known addresses.
 pub fn is_possible() -> bool {
     !cfg!(Py_GIL_DISABLED) && frame_place().is_some()
 }
@@ -293,7 +292,7 @@ fn note_arguments(session: &Session<Graph>, begun: &Begun, call: &Call<'_, '_>) 
 /// Nothing was begun in this frame.
 #[cold]
 fn ignored(session: &Session<Graph>, call: &Call<'_, '_>) -> Reply {
-    let known = crate::session::lock(&session.codes).at(call.key());
+    let known = lock(&session.codes).at(call.key());
     if known.is_some_and(|known| known.ignored) {
         Reply::Disable
     } else {
@@ -350,7 +349,7 @@ unsafe extern "C" fn callback<P: Reported, const EVENT: usize>(
         let py = Python::assume_attached();
         (py, Borrowed::from_ptr(py, profile).cast_unchecked::<P>())
     };
-    // Whoever has got hold of the function may call it with anything.
+    // Programs can get the function from `register_callback()`, and call it with anything.
     if count < 2 {
         return py.None().into_ptr();
     }

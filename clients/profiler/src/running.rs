@@ -3,7 +3,7 @@
 use crate::monitoring::{self, Tool};
 use crate::place::Place;
 use crate::result;
-use crate::session::{lock, Session, Tally};
+use crate::session::{lock, Session, Tally, NAME};
 use framehook::raw::Api;
 use framehook::{Builder, FrameHook};
 use pyo3::exceptions::PyRuntimeError;
@@ -12,9 +12,6 @@ use pyo3::types::{PyDict, PyList};
 use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-
-/// What hooks and tools are called.
-pub const NAME: &str = "ferrule_profiler";
 
 /// What reports calls to a profile.
 enum Source {

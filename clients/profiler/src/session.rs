@@ -12,6 +12,8 @@ use std::ffi::c_ulong;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The name of the hook, and of the tool of `sys.monitoring`.
+pub const NAME: &str = "ferrule_profiler";
 /// So many threads have a result of their own after their end. What others have done is added up.
 const MOST_ENDED: usize = 64;
 
