@@ -88,23 +88,26 @@ pub unsafe fn is_free_to_go(object: *mut PyObject, depth: u32, references: isize
     if depth == 0 {
         return false;
     }
-    if ty == std::ptr::addr_of_mut!(ffi::PyTuple_Type) {
-        // SAFETY: an exact tuple, whose items are alive.
-        return unsafe {
-            let size = ffi::PyTuple_GET_SIZE(object);
-            let item = |index| ffi::PyTuple_GET_ITEM(object, index);
-            (0..size).all(|index| is_free_to_go(item(index), depth - 1, references * size))
-        };
-    }
-    if ty != std::ptr::addr_of_mut!(ffi::PyList_Type) {
+    let items = if ty == std::ptr::addr_of_mut!(ffi::PyTuple_Type) {
+        // SAFETY: an exact tuple.
+        unsafe { std::ptr::addr_of!((*object.cast::<ffi::PyTupleObject>()).ob_item).cast() }
+    } else if ty == std::ptr::addr_of_mut!(ffi::PyList_Type) {
+        // SAFETY: an exact list.
+        unsafe { (*object.cast::<ffi::PyListObject>()).ob_item.cast_const() }
+    } else {
         return false;
-    }
-    // SAFETY: an exact list; nothing changes it meanwhile, and its items are alive. One that is in it several times, or in several of
+    };
+    let (long, float) =
+        (std::ptr::addr_of_mut!(ffi::PyLong_Type), std::ptr::addr_of_mut!(ffi::PyFloat_Type));
+    // SAFETY: the container's own items, which are alive; nothing changes it meanwhile. One that is in it several times, or in several of
     // its items, is so at most as often as the product of the sizes on the way to one of its places.
     unsafe {
-        let size = ffi::PyList_GET_SIZE(object);
-        let item = |index| ffi::PyList_GET_ITEM(object, index);
-        (0..size).all(|index| is_free_to_go(item(index), depth - 1, references * size))
+        let size = ffi::Py_SIZE(object);
+        (0..size).all(|index| {
+            let item = *items.offset(index);
+            let ty = type_of(item);
+            ty == long || ty == float || is_free_to_go(item, depth - 1, references * size)
+        })
     }
 }
 
