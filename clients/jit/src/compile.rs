@@ -221,6 +221,7 @@ fn translate(
             stores_cells,
             learned,
             mut facts,
+            has_peeled,
         } = lower::lower(builder, &source, &mut resolver).map_err(|(unit, why)| {
             refused_at.set(Some(unit));
             why
@@ -245,7 +246,9 @@ fn translate(
         }
         let Resolver { dependencies, callees, globals, builtins, calls_back, cells, .. } = resolver;
         let callees_use = callees.iter().any(|callee| callee.uses_cells);
-        phis::remove(&mut context.func, &mut facts);
+        if has_peeled {
+            phis::remove(&mut context.func, &mut facts);
+        }
         bounds::decide(&mut context.func, &facts);
         if let Some(listing) = &mut listing {
             listing.push_str(&context.func.display().to_string());

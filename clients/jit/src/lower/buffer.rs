@@ -1,6 +1,6 @@
 //! Items of bytes and bytearrays.
 
-use super::{unchanged, Lowering};
+use super::Lowering;
 use crate::kind::{Kind, Val, INT};
 use crate::python::{BYTES, BYTES_OF_ARRAY};
 use crate::resolve::Result;
@@ -36,7 +36,7 @@ impl Lowering<'_, '_> {
         let start = if bytes.kind == Kind::Bytes {
             self.b.ins().iadd_imm(object, i64::from(BYTES))
         } else {
-            self.b.ins().load(I64, unchanged(), object, BYTES_OF_ARRAY)
+            self.b.ins().load(I64, self.unchanged, object, BYTES_OF_ARRAY)
         };
         Ok(self.b.ins().iadd(start, place))
     }

@@ -3,7 +3,7 @@
 //! An iterator is a value on the stack alone: what makes one is compiled where a loop or another iterator takes it at once. So no two
 //! values are one iterator, and none is known by its identity.
 
-use super::{item_of, unchanged, Flow, Lowering};
+use super::{Flow, Lowering};
 use crate::bounds::Fact;
 use crate::decode::Instruction;
 use crate::kind::{Kind, Val, INT};
@@ -256,21 +256,21 @@ impl Lowering<'_, '_> {
         let flags = MemFlags::trusted();
         let start = match container {
             Kind::List(items) => {
-                let start = self.b.ins().load(I64, unchanged(), object, ITEMS);
+                let start = self.b.ins().load(I64, self.unchanged, object, ITEMS);
                 let offset = self.b.ins().ishl_imm(index, 3);
                 let place = self.b.ins().iadd(start, offset);
-                let item = self.b.ins().load(I64, item_of(), place, 0);
+                let item = self.b.ins().load(I64, self.of_items, place, 0);
                 return self.item(item, items);
             }
             Kind::TupleObject(items) => {
                 let [kind] = &items[..] else { return Err("a loop over several types".into()) };
                 let offset = self.b.ins().ishl_imm(index, 3);
                 let place = self.b.ins().iadd(object, offset);
-                let item = self.b.ins().load(I64, unchanged(), place, ITEMS_OF_TUPLE);
+                let item = self.b.ins().load(I64, self.unchanged, place, ITEMS_OF_TUPLE);
                 return self.item(item, kind);
             }
             Kind::Bytes => self.b.ins().iadd_imm(object, i64::from(BYTES)),
-            _ => self.b.ins().load(I64, unchanged(), object, BYTES_OF_ARRAY),
+            _ => self.b.ins().load(I64, self.unchanged, object, BYTES_OF_ARRAY),
         };
         let place = self.b.ins().iadd(start, index);
         Ok(Val::new(INT, &[self.b.ins().uload8(I64, flags, place, 0)]))

@@ -1,6 +1,6 @@
 //! Items of lists.
 
-use super::{item_of, unchanged, Lowering};
+use super::Lowering;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::objects;
 use crate::python::{FLOAT_VALUE, ITEMS, LONG_DIGIT, LONG_SHIFT, LONG_TAG, REFERENCES, SIZE, TYPE};
@@ -16,7 +16,7 @@ impl Lowering<'_, '_> {
     /// `list[index]`. The result is borrowed from the list.
     pub(super) fn list_item(&mut self, list: &Val, index: &Val, items: &Kind) -> Result<Val> {
         let place = self.list_place(list, index)?;
-        let item = self.b.ins().load(I64, item_of(), place, 0);
+        let item = self.b.ins().load(I64, self.of_items, place, 0);
         self.item(item, items)
     }
 
@@ -59,14 +59,14 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn guard_type(&mut self, object: Value, expected: usize) {
-        let found = self.b.ins().load(I64, unchanged(), object, TYPE);
+        let found = self.b.ins().load(I64, self.unchanged, object, TYPE);
         let other = self.b.ins().icmp_imm(IntCC::NotEqual, found, expected as i64);
         self.guard(other);
     }
 
     /// The number of an exact int.
     fn unboxed(&mut self, item: Value) -> Result<Value> {
-        let flags = unchanged();
+        let flags = self.unchanged;
         let tag = self.b.ins().load(I64, flags, item, LONG_TAG);
         let digit = self.b.ins().uload32(flags, item, LONG_DIGIT);
         self.within(digit, 0, (1 << LONG_SHIFT) - 1);
@@ -113,7 +113,7 @@ impl Lowering<'_, '_> {
         let object = Self::word(list)?;
         let size = self.length(list)?;
         let place = self.index_within(index, size)?;
-        let items = self.b.ins().load(I64, unchanged(), object, ITEMS);
+        let items = self.b.ins().load(I64, self.unchanged, object, ITEMS);
         let offset = self.b.ins().ishl_imm(place, 3);
         Ok(self.b.ins().iadd(items, offset))
     }
@@ -171,7 +171,7 @@ impl Lowering<'_, '_> {
     /// A float that nothing else refers to gets the new value; it is no other object for anyone.
     fn store_float(&mut self, place: Value, number: Value) -> Result<()> {
         let flags = MemFlags::trusted();
-        let old = self.b.ins().load(I64, item_of(), place, 0);
+        let old = self.b.ins().load(I64, self.of_items, place, 0);
         let (float, here, anew, end) = (
             self.b.create_block(),
             self.b.create_block(),
@@ -179,7 +179,7 @@ impl Lowering<'_, '_> {
             self.b.create_block(),
         );
         self.b.set_cold_block(anew);
-        let ty = self.b.ins().load(I64, unchanged(), old, TYPE);
+        let ty = self.b.ins().load(I64, self.unchanged, old, TYPE);
         let is_float = self.b.ins().icmp_imm(IntCC::Equal, ty, objects::float_type() as i64);
         self.b.ins().brif(is_float, float, &[], anew, &[]);
         self.b.switch_to_block(float);
@@ -206,7 +206,7 @@ impl Lowering<'_, '_> {
             return self.refuse("the length", &[value]);
         }
         let object = Self::word(value)?;
-        let size = self.b.ins().load(I64, unchanged(), object, SIZE);
+        let size = self.b.ins().load(I64, self.unchanged, object, SIZE);
         Ok(self.within(size, 0, LARGEST))
     }
 }

@@ -56,14 +56,10 @@ fn in_context() -> MemFlags {
     MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx))
 }
 
-/// Which objects lists contain. Only helpers change that.
-fn item_of() -> MemFlags {
-    MemFlags::trusted().with_alias_region(Some(AliasRegion::Heap))
-}
-
-/// What only helpers change: types, sizes, and where items are. Cranelift merges loads of them between calls, over the turns of a loop too.
-fn unchanged() -> MemFlags {
-    MemFlags::trusted().with_alias_region(Some(AliasRegion::Table))
+/// Cranelift merges loads of a region between calls, over the turns of a loop too. What it merges takes a register for longer, so that is
+/// for functions with a loop that gains by it.
+fn in_region(region: AliasRegion, is_used: bool) -> MemFlags {
+    MemFlags::trusted().with_alias_region(is_used.then_some(region))
 }
 
 /// Loops and calls poll once in so many: a few microseconds, for what lies between has neither.
@@ -113,6 +109,8 @@ pub struct Lowered {
     /// What is put into the empty lists that it makes, by the code unit.
     pub learned: BTreeMap<u32, Kind>,
     pub facts: Facts,
+    /// There are loops whose first turn was compiled apart.
+    pub has_peeled: bool,
 }
 
 /// An exit whose code is still to be emitted.
@@ -175,7 +173,11 @@ pub struct Lowering<'a, 'f> {
     outer_loops: HashSet<u32>,
     /// Loops whose first turn is compiled apart, and whether they are in other ones.
     peeled: Vec<(Region, bool)>,
-    /// Which turn of one of these is being compiled.
+    /// For loads of the items of lists, which only helpers change.
+    of_items: MemFlags,
+    /// For loads of what else only helpers change: types, sizes, and where items are.
+    unchanged: MemFlags,
+    /// Which turn of a loop in `peeled` is being compiled.
     turn: Option<Turn>,
     joins: Joins,
     blocks: usize,
@@ -239,6 +241,7 @@ pub fn lower<'a>(
     let nothing =
         Instruction { opcode: crate::opcode::NOP, argument: 0, start: 0, unit: 0, next: 0 };
     let (targets, outer_loops) = targets(source.code);
+    let peeled = peeled(source.code);
     let mut lowering = Lowering {
         b: builder,
         source,
@@ -269,7 +272,9 @@ pub fn lower<'a>(
         stores_cells: false,
         targets,
         outer_loops,
-        peeled: peeled(source.code),
+        of_items: in_region(AliasRegion::Heap, !peeled.is_empty()),
+        unchanged: in_region(AliasRegion::Table, !peeled.is_empty()),
+        peeled,
         turn: None,
         joins: Joins::default(),
         blocks: 0,
@@ -290,6 +295,7 @@ pub fn lower<'a>(
         stores_cells,
         learned,
         facts,
+        peeled,
         ..
     } = lowering;
     b.seal_all_blocks();
@@ -303,6 +309,7 @@ pub fn lower<'a>(
         stores_cells,
         learned,
         facts,
+        has_peeled: !peeled.is_empty(),
     })
 }
 
@@ -569,9 +576,14 @@ impl Lowering<'_, '_> {
     /// Not 0 if the interpreter has something to do. The version of tools beside these flags changes only by foreign code.
     fn breaker(&mut self, thread: Value) -> Value {
         let offset = crate::python::EVAL_BREAKER;
-        // Signal handlers and other threads set it. The turns are stored before it each time, so no load is merged with another one.
         let address = self.b.ins().iadd_imm(thread, offset);
-        self.b.ins().load(I8, in_context(), address, 0)
+        // Signal handlers and other threads set it. An atomic load is a fence, behind which all memory is loaded anew. The turns are
+        // stored in the region before a load of it each time, so it is not merged with another one either.
+        if self.peeled.is_empty() {
+            self.b.ins().atomic_load(I8, MemFlags::trusted(), address)
+        } else {
+            self.b.ins().load(I8, in_context(), address, 0)
+        }
     }
 
     /// The code of all exits: the words that differ are stored, the oldest ones first, and the log gets them.

@@ -1,7 +1,7 @@
 //! Tuples: those of which only the items are known, and those that are objects.
 
 use super::build::{expected, MOST_ITEMS};
-use super::{unchanged, Flow, Lowering};
+use super::{Flow, Lowering};
 use crate::kind::{Kind, Val};
 use crate::objects;
 use crate::python::{ITEMS_OF_TUPLE, SIZE};
@@ -96,7 +96,7 @@ impl Lowering<'_, '_> {
     }
 
     fn guard_size(&mut self, tuple: Value, count: usize) {
-        let size = self.b.ins().load(I64, unchanged(), tuple, SIZE);
+        let size = self.b.ins().load(I64, self.unchanged, tuple, SIZE);
         let other = self.b.ins().icmp_imm(IntCC::NotEqual, size, count as i64);
         self.guard(other);
     }
@@ -104,7 +104,7 @@ impl Lowering<'_, '_> {
     /// The item of a tuple at an index that is known. It is borrowed.
     fn item_of_tuple(&mut self, tuple: Value, index: usize, kind: &Kind) -> Result<Val> {
         let offset = ITEMS_OF_TUPLE + 8 * index as i32;
-        let item = self.b.ins().load(I64, unchanged(), tuple, offset);
+        let item = self.b.ins().load(I64, self.unchanged, tuple, offset);
         self.item(item, kind)
     }
 
@@ -123,7 +123,7 @@ impl Lowering<'_, '_> {
             let place = self.index_within(index, size)?;
             let offset = self.b.ins().ishl_imm(place, 3);
             let place = self.b.ins().iadd(object, offset);
-            let item = self.b.ins().load(I64, unchanged(), place, ITEMS_OF_TUPLE);
+            let item = self.b.ins().load(I64, self.unchanged, place, ITEMS_OF_TUPLE);
             return self.item(item, kind).map(Some);
         }
         let number = Self::word(index)?;
