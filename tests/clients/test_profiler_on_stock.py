@@ -231,12 +231,33 @@ for make in (_core.ExactProfile, _core.CountProfile):
     core = make("<own>")
     core.start()
     print(*use(), *use())
+    events = ("PY_START", "PY_RESUME", "PY_THROW", "PY_RETURN", "PY_YIELD", "PY_UNWIND")
+    callbacks = {name: sys.monitoring.register_callback(5, getattr(sys.monitoring.events, name), None) for name in events}
+    own, other = names["own"].__code__, use.__code__
+    print(*(name for name, callback in callbacks.items() if callback and callback(own, 0, None) is sys.monitoring.DISABLE))
+    print({callback(other, 0, None) for callback in callbacks.values() if callback})
     core.stop()
     found = core.result()
     names_found = [code[2] for code in found["codes"]]
     print([(names_found[row[0]], row[1]) for thread in found["threads"] for row in thread["functions"]])
-"""), ["1 2 3 raised raised 1 2 3 raised raised", "[('use', 2), ('<lambda>', 4), ('fib', 10)]",
-       "1 2 3 raised raised 1 2 3 raised raised", "[('use', 2), ('<lambda>', 2), ('<lambda>', 2), ('fib', 10)]"])
+"""), ["1 2 3 raised raised 1 2 3 raised raised", "PY_START PY_RESUME PY_RETURN PY_YIELD", "{None}",
+       "[('use', 3), ('<lambda>', 4), ('fib', 10)]",
+       "1 2 3 raised raised 1 2 3 raised raised", "PY_START", "{None}",
+       "[('use', 3), ('<lambda>', 2), ('<lambda>', 2), ('fib', 10)]"])
+
+    def test_in_a_virtual_environment(self):
+        """The package that was built for Ferrule."""
+        with tempfile.TemporaryDirectory() as directory:
+            self.run_stock("-m", "venv", "--without-pip", directory)
+            packages = os.path.join(directory, "lib", "python3.13", "site-packages")
+            os.symlink(os.path.join(OUT, "ferrule_profiler"), os.path.join(packages, "ferrule_profiler"))
+            script = os.path.join(directory, "program.py")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write("def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nprint(fib(10))\n")
+            done = subprocess.run([os.path.join(directory, "bin", "python"), "-m", "ferrule_profiler", "-o", "-", "--quiet", "--count", script],
+                                  capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": ""})
+        self.assertEqual(done.stderr, "")
+        self.assertRegex(done.stdout, r"^55\n(.*\n)*\s+177\s+fib ")
 
     def test_another_interpreter_says_so(self):
         version = self.program("print(sys.version.split()[0])")[0]
