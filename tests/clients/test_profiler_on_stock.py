@@ -2,13 +2,15 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import unittest
 
 import profiler_programs
-from profiler_support import OUT, PROGRAMS, load
+from profiler_support import OUT, PROGRAMS, build, load
 from stock_support import HERE, ROOT, STOCK, check_listing
 
 # Those in which calls are counted. What reads and writes files is the same code on both.
@@ -28,10 +30,25 @@ def setUpModule():
 class OnStock(unittest.TestCase):
     maxDiff = None
 
-    def run_stock(self, *arguments, status=0, python=STOCK):
+    @classmethod
+    def setUpClass(cls):
+        """One build serves both interpreters, unless they are of two kinds: with and without assertions, or the GIL."""
+        ask = "import sysconfig; print(*map(sysconfig.get_config_var, ('EXT_SUFFIX', 'Py_GIL_DISABLED')))"
+        suffix, without_gil = subprocess.run([STOCK, "-c", ask], capture_output=True, text=True, check=True).stdout.split()
+        if without_gil == "1":
+            raise unittest.SkipTest("the profiler needs the GIL on stock")
+        cls.packages = OUT
+        if suffix != sysconfig.get_config_var("EXT_SUFFIX"):
+            cls.packages = build(STOCK, OUT + "-stock")
+            cls.addClassCleanup(shutil.rmtree, cls.packages)
+
+    def run_stock(self, *arguments):
+        return self.run_python(STOCK, self.packages, *arguments)
+
+    def run_python(self, python, packages, *arguments):
         done = subprocess.run([python, *arguments], capture_output=True, text=True, timeout=300, cwd=ROOT,
-                              env={**os.environ, "PYTHONPATH": OUT, "PYTHONFAULTHANDLER": "1"})
-        self.assertEqual(done.returncode, status, done.stderr)
+                              env={**os.environ, "PYTHONPATH": packages, "PYTHONFAULTHANDLER": "1"})
+        self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
     def program(self, source):
@@ -43,16 +60,16 @@ class OnStock(unittest.TestCase):
 
     def test_the_profilers_tests_pass_but_for_what_is_listed(self):
         with tempfile.TemporaryDirectory() as packages:
-            for name in os.listdir(OUT):
-                os.symlink(os.path.join(OUT, name), os.path.join(packages, name))
+            for name in os.listdir(self.packages):
+                os.symlink(os.path.join(self.packages, name), os.path.join(packages, name))
             os.symlink(os.path.join(ROOT, "clients", "framehook", "src", "framehook"), os.path.join(packages, "framehook"))
             check_listing(self, "profiler_on_stock.toml", HERE, MODULES, PYTHONPATH=packages, FERRULE_TESTS_ON_MONITORING="1",
                           FERRULE_TESTS_PROFILER=packages)
 
-    def counted(self, name, python):
+    def counted(self, name, python, packages):
         """Two dicts: of functions (calls, runs, recursive runs, runs that raised), of pairs the same without calls. A generator is a
         call of what has made it on Ferrule, of what first runs it on stock."""
-        found = json.loads(self.run_stock(PROGRAMS, name, "all", python=python).stdout)
+        found = json.loads(self.run_python(python, packages, PROGRAMS, name, "all").stdout)
         found = {key: counts for key, counts in found.items() if not any(name in key for name in OF_DESTRUCTION)}
         functions = {key.rpartition(":")[0]: counts for key, counts in found.items() if "->" not in key}
         return functions, {key: counts[1:] for key, counts in found.items() if "->" in key and counts[1]}
@@ -61,8 +78,8 @@ class OnStock(unittest.TestCase):
         seen = set()
         for program in profiler_programs.PROGRAMS:
             with self.subTest(program.__name__):
-                functions, pairs = self.counted(program.__name__, sys.executable)
-                functions_there, pairs_there = self.counted(program.__name__, STOCK)
+                functions, pairs = self.counted(program.__name__, sys.executable, OUT)
+                functions_there, pairs_there = self.counted(program.__name__, STOCK, self.packages)
                 self.assertGreater(len(functions), 1)
                 for name in NEVER_RUN.keys() & functions.keys():
                     functions[name][0] -= NEVER_RUN[name]
@@ -246,11 +263,10 @@ for make in (_core.ExactProfile, _core.CountProfile):
        "[('use', 3), ('<lambda>', 2), ('<lambda>', 2), ('fib', 10)]"])
 
     def test_in_a_virtual_environment(self):
-        """The package that was built for Ferrule."""
         with tempfile.TemporaryDirectory() as directory:
             self.run_stock("-m", "venv", "--without-pip", directory)
             packages = os.path.join(directory, "lib", "python3.13", "site-packages")
-            os.symlink(os.path.join(OUT, "ferrule_profiler"), os.path.join(packages, "ferrule_profiler"))
+            os.symlink(os.path.join(self.packages, "ferrule_profiler"), os.path.join(packages, "ferrule_profiler"))
             script = os.path.join(directory, "program.py")
             with open(script, "w", encoding="utf-8") as file:
                 file.write("def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nprint(fib(10))\n")
