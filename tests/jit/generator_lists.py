@@ -279,7 +279,7 @@ class ListGenerator(Generator):
             f"if {value} not in {name}: {number} = 2", f"if len({name}) < 20: {name}[{first}:2] = [{value}, {value}]", f"{name}[{first}:] = {name}[:3]",
             f"{number} = {self.over_generator_of(name)}", f"{number} = {self.over_generator_of(name)}",
             f"q = {name}[{first}::{self.rng.choice(['-1', '2', '-2', 'c'])}]" if not self.calm else f"q = {name}[::{self.rng.choice(['-1', '1'])}]",
-            f"if len({name}) < 9: q = [sum(v * {self.rng.choice('gxyc')} for g in {name}) for v in {name}]",
+            f"if len({name}) < 9: q = [sum(v % 97 * {self.rng.choice('gxyc')} for g in {name}) for v in {name}]",
             f"if len({name}) > 2: del {name}[{first or 0}]", f"if {name}: {number} = sorted({name})[0]", f"{name}[1:{first}] = ({value}, 1)"]))
 
     def over_generator_of(self, name):
