@@ -1,5 +1,4 @@
 # For scripts that run several commands, one after the other: `. ci/steps.sh`, `step COMMAND...` for each, and `total` at the end.
-# `step_before MINUTES COMMAND...` is a step that is skipped on a machine so slow that as many minutes have gone by.
 # `begin COMMAND...` runs a command beside the steps that follow, for what keeps one processor busy; `step begun` waits for it and counts it.
 # Every step runs, so that one failure does not hide another; any failure fails the whole. The last line is the counts over all.
 started=$(date +%s)
@@ -27,17 +26,6 @@ step() {
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
     if [ "$status" != 0 ] && [ "$2" = 0 ]; then
         failed=$((failed + 1))
-    fi
-}
-
-step_before() {
-    limit=$1
-    shift
-    if [ "$(minutes)" -lt "$limit" ]; then
-        step "$@"
-    else
-        echo "=== $*  SKIPPED: $(minutes) minutes have gone by"
-        skipped=$((skipped + 1))
     fi
 }
 
