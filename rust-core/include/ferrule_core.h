@@ -875,6 +875,38 @@ PyObject **_PyRust_CallInit(PyObject **stack_pointer,
 const char *_PyRust_BuildIdentifier(void);
 
 /*
+ Scripts for the main interpreter are accepted from now on, in its first thread, unless `disabled` is a text (that of
+ `PYTHON_DISABLE_REMOTE_DEBUG`) or `-X disable-remote-debug` is given.
+ */
+void _PyRust_OpenRemote(PyThreadState *tstate,
+                        const char *disabled);
+
+/*
+ Scripts are refused from now on, and one that waits is dropped: where the runtime ends.
+ */
+void _PyRust_CloseRemote(void);
+
+/*
+ In a forked child: the parent's request is not the child's. Where another thread than the first has forked, scripts are
+ refused, as the memory of its state goes when it ends.
+ */
+void _PyRust_RemoteAfterFork(PyThreadState *tstate);
+
+/*
+ Runs the script that another process has sent to the main thread, if there is one. What it raises is reported as
+ unraisable. Within a callback of a hook, and while an exception is set, the request is left and announced again.
+ */
+void _PyRust_RunRemoteScript(PyThreadState *tstate);
+
+/*
+ `sys.remote_exec`: calls `_remoteexec.remote_exec` where scripts are accepted in this process too.
+ */
+PyObject *_PyRust_RemoteExec(PyObject *_module,
+                             PyObject *const *first,
+                             ptrdiff_t count,
+                             PyObject *names);
+
+/*
  `PyStackRef_Get`: the object, borrowed; NULL of NULL.
  */
 PyObject *_PyRust_StackRef_Get(union _PyRust_StackRefBits reference);

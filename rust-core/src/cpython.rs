@@ -113,6 +113,13 @@ pub use raw::{
     PyBytes_FromStringAndSize, PyHeapTypeObject, PyTraceBack_Here, Py_TPFLAGS_BASE_EXC_SUBCLASS,
     JUMP_BACKWARD,
 };
+#[cfg(not(any(test, fuzzing)))] // what runs scripts of other processes
+pub use raw::{
+    PyBytes_AsStringAndSize, PyDict_GetItemString, PyEval_EvalCode, PyFile_OpenCodeObject,
+    PyImport_AddModuleRef, PyImport_ImportModule, PyObject_CallMethod, PyObject_GetAttrString,
+    PySys_GetObject, PyUnicode_DecodeFSDefault, Py_CompileStringExFlags, Py_file_input,
+    _PY_EVAL_EXPLICIT_MERGE_BIT, _PY_EVAL_PLEASE_STOP_BIT, PY_VERSION_HEX,
+};
 
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]
 pub use raw::_Py_FatalErrorFunc;

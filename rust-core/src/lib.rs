@@ -36,6 +36,8 @@ mod python_api;
 // The files have the same functions, and not every build uses all of them.
 #[allow(dead_code)]
 mod reference_count;
+#[cfg(not(any(test, fuzzing)))]
+mod remote;
 // There are four representations, and a build uses one.
 /// cbindgen:ignore
 #[cfg(any(test, fuzzing))]

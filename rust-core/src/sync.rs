@@ -4,6 +4,8 @@
 //! that ships, in every order of its steps: under `cfg(loom)` the unit tests' stand-in gives types
 //! with the same layout and methods (`ci/proofs`).
 
+#[cfg(not(any(test, fuzzing)))]
+pub use core::sync::atomic::AtomicU8;
 #[cfg(not(all(test, loom)))]
 pub use core::sync::atomic::{
     AtomicBool, AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,

@@ -86,3 +86,5 @@ mod world;
 pub use eval_loop::dispatch_before_evaluator;
 pub use observers::evaluator_was_set;
 pub use return_shim::pass_through_shims;
+#[cfg(not(any(test, fuzzing)))]
+pub use state::in_callback;

@@ -84,6 +84,12 @@ pub fn levels(thread: Thread) -> (u32, u32) {
     (levels as u32, (levels >> 32) as u32)
 }
 
+/// Whether a dispatch or a callback is in progress in this thread.
+#[cfg(not(any(test, fuzzing)))]
+pub fn in_callback(thread: Thread) -> bool {
+    levels(thread).0 != 0
+}
+
 /// Adds to both counts of [`levels`].
 #[inline(always)]
 fn add_levels(thread: Thread, amount: u64) {
