@@ -1,11 +1,11 @@
-"""python -m ferrule_debugger [-h] [-c command] (-m module | script.py) [arguments]"""
+"""python -m ferrule_debugger [-h] [-c command] (-m module | -p pid | script.py) [arguments]"""
 
 import argparse
 import itertools
 import pdb
 import sys
 
-from . import Pdb, install, missing
+from . import Pdb, attach, install, missing
 from .debugger import end_soon
 
 DESCRIPTION = """\
@@ -19,10 +19,11 @@ then from -c. "-c continue" runs the program until an exception or the end,
 def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m ferrule_debugger", description=DESCRIPTION, allow_abbrev=False,
-        usage="%(prog)s [-h] [-c command] (-m module | script.py) [arguments]",
+        usage="%(prog)s [-h] [-c command] (-m module | -p pid | script.py) [arguments]",
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-c", "--command", action="append", metavar="command", help="a command of the debugger")
     parser.add_argument("-m", dest="module", metavar="module", help="debug a module, as python -m runs it")
+    parser.add_argument("-p", "--pid", type=int, metavar="pid", help="debug a process that runs, which continues after quit")
     parser.add_argument("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
@@ -32,7 +33,7 @@ def _own(arguments):
     own, rest = [], iter(arguments)
     for argument in rest:
         own.append(argument)
-        if argument in ("-c", "--command", "-m"):
+        if argument in ("-c", "--command", "-m", "-p", "--pid"):
             own.extend(itertools.islice(rest, 1))
         if argument == "-m" or not argument.startswith("-"):
             break
@@ -46,6 +47,12 @@ def main():
         sys.exit(2)
     own = _own(sys.argv[1:])
     options = parser.parse_args(own)
+    if options.pid is not None:
+        if options.module or options.script:
+            parser.error("a process that runs, and a program to start")
+        if not hasattr(sys, "remote_exec"):
+            parser.error("-p needs sys.remote_exec(), which Ferrule has")
+        sys.exit(attach.main(options.pid, options.command or ()))
     if not (options.module or options.script):
         parser.error("no module or script to run")
     install()

@@ -1,0 +1,237 @@
+"""A prompt for a process that runs: `python -m ferrule_debugger -p PID`, by sys.remote_exec().
+
+The process connects to a socket in a directory that only its user can enter. Both sides write lines of JSON:
+{"text": ...} is output; with "prompt" a command is waited for, which comes back as {"line": ...}. It is empty at the end.
+"""
+
+import bdb
+import contextlib
+import json
+import os
+import select
+import socket
+import sys
+import tempfile
+
+from .debugger import Pdb
+from .session import session
+
+SCRIPT = """\
+import sys
+try:
+    from ferrule_debugger import attach
+except ImportError:
+    sys.path.append({path!r})
+    from ferrule_debugger import attach
+attach.{call}
+"""
+
+# --- In the process. ----------------------------------------------------------------------------
+
+_attached = None
+
+
+class _Terminal:
+    """The terminal of the other side: standard input and output of a debugger."""
+
+    encoding = "utf-8"
+
+    def __init__(self, connection):
+        self._connection = connection
+        self._received = connection.makefile("r", encoding="ascii")
+        self._line = ""         # what was written and has no end yet
+
+    def write(self, text):
+        ended, newline, self._line = (self._line + text).rpartition("\n")
+        if newline:
+            self._send(text=ended + newline)
+        return len(text)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return False
+
+    def readline(self):
+        prompt, self._line = self._line, ""
+        self._send(text="", prompt=prompt)
+        try:
+            return json.loads(self._received.readline() or '{"line": ""}')["line"]
+        except (OSError, ValueError):       # it was closed, or is gone
+            return ""
+
+    def _send(self, **message):
+        try:
+            self._connection.sendall(json.dumps(message).encode() + b"\n", socket.MSG_NOSIGNAL)
+        except OSError:
+            pass        # the next command is the end
+
+    def close(self):
+        self._received.close()
+        self._connection.close()
+
+
+class Attached(Pdb):
+    """A debugger whose end leaves the program running."""
+
+    def __init__(self, terminal):
+        self._first = bdb.Breakpoint.next       # the program may have breakpoints of its own
+        super().__init__(stdin=terminal, stdout=terminal, nosigint=True, readrc=False)
+
+    def do_quit(self, arg):
+        """q(uit) | exit
+
+        End the debugger. Its breakpoints are cleared, and the program continues.
+        """
+        global _attached
+        for point in bdb.Breakpoint.bpbynumber[self._first:]:
+            if point is not None:
+                with contextlib.suppress(KeyError, ValueError):     # one that the program has made since
+                    self.clear_bpbynumber(point.number)
+        self.set_continue()
+        session.leave(self, False)
+        if _attached is self:
+            _attached = None
+        self.stdout.close()
+        return True
+
+    do_q = do_exit = do_EOF = do_quit
+
+    def do_run(self, arg):
+        """run | restart
+
+        A program that was started elsewhere cannot be started again.
+        """
+        self.error("The program was not started by the debugger")
+
+    do_restart = do_run
+
+
+def begin(path, frame):
+    """Connect to the debugger that listens at `path`, and give it a prompt at `frame`."""
+    global _attached
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    terminal = _Terminal(connection)
+    if _attached is not None:
+        terminal.write("Another debugger is attached to this process.\n")
+        terminal.close()
+        return
+    _attached = Attached(terminal)
+    _attached.set_trace(frame)
+
+
+def interrupt(frame):
+    """Give the debugger that is attached a prompt at `frame`."""
+    if _attached is not None:
+        _attached.set_trace(frame)
+
+
+def _leave_to_parent():
+    global _attached
+    if _attached is not None:
+        _attached.stdout.close()        # a breakpoint that the child hits ends the debugger there
+        _attached = None
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+# --- In the debugger's terminal. ----------------------------------------------------------------
+
+
+class _Client:
+    def __init__(self, pid, directory, commands):
+        self._pid = pid
+        self._directory = directory
+        self._commands = list(commands)
+        self._received = b""
+
+    def _execute(self, name, call):
+        path = os.path.join(self._directory, name)
+        with open(path, "w", encoding="utf-8") as script:
+            script.write(SCRIPT.format(path=os.path.dirname(os.path.dirname(os.path.abspath(__file__))), call=call))
+        self._give_away(path)
+        sys.remote_exec(self._pid, path)
+
+    def _give_away(self, path):
+        """Let the process's user have a file, where root debugs another user's process."""
+        try:
+            owner = os.stat(f"/proc/{self._pid}")
+        except FileNotFoundError:
+            raise ProcessLookupError(f"no process {self._pid}") from None
+        if owner.st_uid != os.geteuid():
+            os.chown(path, owner.st_uid, owner.st_gid)
+
+    def run(self):
+        path = os.path.join(self._directory, "socket")
+        with socket.socket(socket.AF_UNIX) as server:
+            before = os.umask(0o177)
+            try:
+                server.bind(path)
+            finally:
+                os.umask(before)
+            server.listen(1)
+            self._give_away(path)
+            self._give_away(self._directory)
+            self._execute("begin.py", f"begin({path!r}, sys._getframe(1))")
+            if not select.select([server], [], [], 2)[0]:
+                print(f"Process {self._pid} waits, or is in a call of C: the prompt comes when Python runs there.", flush=True)
+            self._connection, _ = server.accept()
+        with self._connection:
+            self._serve()
+
+    def _serve(self):
+        while True:
+            try:
+                message = self._receive()
+                if message is None:
+                    break
+                print(message["text"], end="", flush=True)
+                if "prompt" in message:
+                    self._answer(message["prompt"])
+            except KeyboardInterrupt:
+                print("\n--KeyboardInterrupt--", flush=True)
+                self._execute("interrupt.py", "interrupt(sys._getframe(1))")
+
+    def _receive(self):
+        while b"\n" not in self._received:
+            data = self._connection.recv(1 << 16)
+            if not data:
+                return None
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        return json.loads(line)
+
+    def _answer(self, prompt):
+        while True:
+            try:
+                if self._commands:
+                    line = self._commands.pop(0) + "\n"
+                else:
+                    line = input(prompt) + "\n"
+                break
+            except EOFError:
+                line = ""
+                break
+            except KeyboardInterrupt:
+                print()
+        self._connection.sendall(json.dumps({"line": line}).encode() + b"\n", socket.MSG_NOSIGNAL)
+
+
+def main(pid, commands):
+    """Debug the process `pid` in this terminal. Returns an exit status."""
+    try:
+        import readline  # noqa: F401 (for input())
+    except ImportError:
+        pass
+    with tempfile.TemporaryDirectory(prefix="ferrule-debugger-", ignore_cleanup_errors=True) as directory:
+        try:
+            _Client(pid, directory, commands).run()
+        except (OSError, RuntimeError, ValueError) as error:
+            print(f"ferrule_debugger: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            return 130
+    print(f"The debugger has left process {pid}.")
+    return 0
