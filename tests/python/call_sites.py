@@ -28,7 +28,8 @@ def sites():
     def mapped(a): return a
     site("map(f)", mapped, lambda: next(map(mapped, (1,))), 1)
     def part(a): return a
-    site("partial(f)", part, functools.partial(part, 1), 1)
+    partial = functools.partial(part, 1)
+    site("partial(f)", part, lambda: partial(), 1)
     def key(a): return 0
     site("sorted(key=f)", key, lambda: len(sorted([1], key=key)), 1, 1)
     def decorator(f): return f
