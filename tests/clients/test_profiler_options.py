@@ -190,6 +190,38 @@ print("sys._current_frames" in seen)
 """, "--sample")
         self.assertEqual(done.stdout, "False\n")
 
+    def test_threads_that_call_nothing(self):
+        """They are there with their times, and the profiler's own threads are not, whatever they call."""
+        done = self.run_python("-c", """
+import sys, threading, time
+import ferrule_profiler
+from ferrule_profiler import _ticker
+
+def endless():
+    n = 0
+    while not ended:
+        n += 1
+
+def own():
+    asked.append(sorted(range(3), key=lambda n: n))
+    time.sleep(0.001)
+
+ended, asked, profile = False, [], ferrule_profiler.Profile(sample=0.001)
+thread = threading.Thread(target=endless, name="of no calls")
+thread.start()
+with profile:
+    ticker = _ticker.Ticker(0.001, own, profile.leave_out_this_thread)
+    ticker.start()
+    while "endless" not in {code.co_name for code in list(profile._sampler.kept.values())} or len(asked) < 50:
+        time.sleep(0.001)
+    ticker.stop()
+ended = True
+found = profile.result
+print(sorted(thread.name for thread in found.threads), found.find("endless")[0].own > 0, found.find("endless")[0].calls)
+print(all(thread.cpu <= thread.seconds for thread in found.threads if thread.name == "of no calls"))
+""")
+        self.assertEqual(done.stdout.splitlines(), ["['MainThread', 'of no calls'] True 0", "True"])
+
     def test_no_thread_can_be_started(self):
         import ferrule_profiler._ticker as ticker
 

@@ -14,6 +14,7 @@ with _library.private(_library.IS_LOOKED_FOR):
     from ._table import SORTS
 
 USAGE = ("python -m ferrule_profiler [options] (-m MODULE | SCRIPT) [ARGUMENT ...]\n"
+         "       python -m ferrule_profiler [options] --pid PID\n"
          "       python -m ferrule_profiler diff BEFORE AFTER\n"
          "       python -m ferrule_profiler merge -o FILE FILE ...")
 # A script of such a name is run.
@@ -34,8 +35,16 @@ def whole(text):
     return number
 
 
+def process(text):
+    number = int(text)
+    if not 0 < number < 1 << 31:
+        raise ValueError
+    return number
+
+
 # What argparse calls them in an error.
 above_zero.__name__, whole.__name__ = "number of seconds above 0", "number"
+process.__name__ = "number of a process"
 
 
 def parser():
@@ -69,6 +78,10 @@ def parser():
     made.add_argument("--subprocesses", action="store_true",
                       help="profile forks and other Pythons that the program starts too; each "
                       "writes files of its own, with its process id in their names")
+    made.add_argument("--pid", type=process, metavar="PID",
+                      help="profile a process of Ferrule that runs, until Ctrl-C or its end")
+    made.add_argument("--seconds", type=above_zero, metavar="N",
+                      help="with --pid: end the profile after N seconds")
     made.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER,
                       help="run a module as a program")
     made.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT",
@@ -80,7 +93,14 @@ def parsed(arguments):
     """The options, with the program."""
     made = parser()
     options = made.parse_args(arguments)
-    if options.module:
+    if options.pid is not None:
+        if options.module is not None or options.program:
+            made.error("--pid takes a process that runs, and no program to start")
+        if options.subprocesses:
+            made.error("--subprocesses needs a program to start")
+    elif options.seconds is not None:
+        made.error("--seconds needs --pid")
+    elif options.module:
         module, *rest = options.module
         options.program = [module, *rest, *options.program]
     elif options.module is not None or not options.program:
@@ -111,6 +131,9 @@ def main(arguments=None):
         return _compare.main(arguments, whole)
     with _library.private(_library.IS_LOOKED_FOR):
         options = parsed(arguments)
+        if options.pid is not None:
+            from . import _attach
+            return _attach.run(options)
     return _command.run(options, as_module=options.module is not None)
 
 

@@ -325,10 +325,15 @@ def say(text):
             pass        # the program's own, or closed
 
 
+def what_of(options):
+    """The options of a profile."""
+    return {"count": options.count, "sample": options.sample, "builtins": options.builtins,
+            "trace": options.trace_events if options.trace else 0,
+            "arguments": options.trace_arguments}
+
+
 def profile_of(options):
-    return Profile(count=options.count, sample=options.sample, builtins=options.builtins,
-                   trace=options.trace_events if options.trace else 0,
-                   arguments=options.trace_arguments)
+    return Profile(**what_of(options))
 
 
 def writer_of_child():

@@ -8,7 +8,6 @@ import os
 import re
 import sys
 import tokenize
-import types
 from io import open
 from os import stat
 from stat import S_ISREG
@@ -57,22 +56,15 @@ def lines_of(file, date):
     return [], True
 
 
-def last_line(code):
-    """The last line of a code object, and of those that are in it."""
-    last = max((end for _, end, _, _ in code.co_positions() if end), default=0)
-    return max([last, *(last_line(constant) for constant in code.co_consts
-                        if type(constant) is types.CodeType)])
-
-
 def source_of(number, function, result, known):
     """The lines of a function, if they are there, and a word about them. `known` has the lines of files."""
-    code = result.code_of(number)
-    if not function.line or function.kind == "builtin" or code is None:
+    last = result.last_line_of(number)
+    if not function.line or function.kind == "builtin" or last is None:
         return [], ""
     if function.file not in known:
         known[function.file] = lines_of(function.file, result.date)
     lines, unchanged = known[function.file]
-    block = lines[function.line - 1:max(last_line(code), function.line)]
+    block = lines[function.line - 1:max(last, function.line)]
     return ([visible(line.rstrip("\n").expandtabs(8))[:MOST_COLUMNS] for line in block[:MOST_LINES]],
             "" if unchanged else "The file was changed after the profile began: this is what it is now.")
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from _thread import TIMEOUT_MAX, RLock
+from _thread import TIMEOUT_MAX, RLock, get_ident
 
 from . import _core
 from ._builtins import Builtins
@@ -110,9 +110,11 @@ class Profile:
     def leave_out_this_thread(self):
         """Profile nothing that the calling thread begins from now on."""
         self._core.leave_out_this_thread()
+        if self._sampler is not None:
+            self._sampler.left_out.add(get_ident())
 
-    @property
-    def result(self):
+    def found(self):
+        """What Result is made of."""
         found = self._core.result()
         found["timed"] = self.timed
         found["program"] = [*map(str, self.program or getattr(sys, "argv", ()))]
@@ -121,7 +123,11 @@ class Profile:
         if self._sampler is not None:
             found["clock"] = f"a look each {self._sampler.interval * 1e3:g} ms"
             self._sampler.add_to(found)
-        return Result(found)
+        return found
+
+    @property
+    def result(self):
+        return Result(self.found())
 
     def _after_fork(self):
         self._core.after_fork()

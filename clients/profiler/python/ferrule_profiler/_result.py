@@ -7,6 +7,13 @@ from typing import NamedTuple
 from ._text import CUT, short
 
 
+def last_line(code):
+    """The last line of a code object, and of those that are in it."""
+    last = max((end for _, end, _, _ in code.co_positions() if end), default=0)
+    return max([last, *(last_line(constant) for constant in code.co_consts
+                        if type(constant) is CodeType)])
+
+
 class Function(NamedTuple):
     """A function, and what its calls have taken. Times are in seconds."""
 
@@ -128,6 +135,7 @@ class Result:
         self.began = found["began"]         # nanoseconds of the monotonic clock, as all processes have
         self.date, self.wall, self.cpu = (found[key] / 1e9 for key in ("date", "wall", "cpu"))
         self._objects = dict(reversed(found["objects"]))
+        self._lines = dict(found.get("lines", ()))      # instead of code objects, from another process
         self.tasks = self._sum_tasks(found["threads"])
         self.functions = self._sum_functions(found["threads"])
         self.edges = self._sum_edges(found["threads"])
@@ -140,6 +148,11 @@ class Result:
         """The code object of a function; None: it is not known any more."""
         known = self._objects.get(number)
         return known if type(known) is CodeType else None
+
+    def last_line_of(self, number):
+        """The last line of a function; None: it is not known."""
+        code = self.code_of(number)
+        return self._lines.get(number) if code is None else last_line(code)
 
     def _sum_tasks(self, threads):
         sums = {}

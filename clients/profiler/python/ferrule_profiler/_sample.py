@@ -1,5 +1,7 @@
 """Times from a timer: every few milliseconds a thread notes who runs in every other thread."""
 
+import sys
+from _thread import _get_main_thread_ident
 from time import perf_counter
 
 from ._core import stacks
@@ -18,6 +20,13 @@ def identity(code):
     return code.co_filename, code.co_firstlineno, code.co_name, code.co_qualname, kind
 
 
+def name_of(ident):
+    """The name of a thread, as the core has it of those that it has seen."""
+    thread = getattr(sys.modules.get("threading"), "_active", {}).get(ident)
+    unknown = "MainThread" if ident == _get_main_thread_ident() else f"thread {ident}"
+    return str(getattr(thread, "_name", unknown))
+
+
 class Sampler:
     """Gives the time between two looks to the stacks that the second one sees."""
 
@@ -26,6 +35,7 @@ class Sampler:
         self.interval = interval
         self.times = {}         # thread -> path of code objects -> seconds
         self.kept = {}          # the code objects, by their addresses
+        self.left_out = set()   # threads that are not looked at
         self.ticker = Ticker(interval, self.look, leave_out)
         self.last = None        # when it has looked last
 
@@ -41,6 +51,7 @@ class Sampler:
     def after_fork(self):
         """What was seen is the parent's."""
         self.times.clear()
+        self.left_out.clear()
         self.last = perf_counter()
         self.ticker.after_fork()
 
@@ -48,6 +59,8 @@ class Sampler:
         now = perf_counter()
         took, self.last = now - self.last, now
         for ident, codes in stacks():
+            if ident in self.left_out:
+                continue
             path = []
             for code in reversed(codes):
                 if code.co_filename.startswith(self.own):
@@ -72,12 +85,26 @@ class Sampler:
             return numbers[known]
 
         by_ident = {thread["ident"]: thread for thread in found["threads"]}
+        unseen = []
         for ident, times in list(self.times.items()):
             thread = by_ident.get(ident)
             if thread is None:
-                continue        # it has called nothing
+                if not any(times):
+                    continue
+                thread = {"name": name_of(ident), "ident": ident, "cpu": 0, "functions": [], "tasks": []}
+                unseen.append(thread)
             self.add_thread(thread, {
                 tuple(map(number, path)): round(took * 1e9) for path, took in list(times.items())})
+        self.share_processors(unseen, found)
+        found["threads"].extend(unseen)
+
+    @staticmethod
+    def share_processors(unseen, found):
+        """Threads that have called nothing get the processors' time that no other thread has taken."""
+        left = max(found["cpu"] - sum(thread["cpu"] for thread in found["threads"]), 0)
+        took = [sum(row[5] for row in thread["functions"]) for thread in unseen]
+        for thread, own in zip(unseen, took):
+            thread["cpu"] = min(own, own * left // (sum(took) or 1))
 
     @staticmethod
     def add_thread(thread, times):
