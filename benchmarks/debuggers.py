@@ -260,13 +260,7 @@ def output_under_debugpy(python, directory, what):
         text=True,
     )
     client = measuring.load_test_module("debugger", "dap_client.py").Client(port)
-    client.ask("initialize", adapterID="benchmark", linesStartAt1=True, pathFormat="path")
-    attached = client.send("attach", justMyCode=False)
-    client.event("initialized")
-    point = {"line": line_of(comment), **condition}
-    client.ask("setBreakpoints", source={"path": os.path.abspath(__file__)}, breakpoints=[point])
-    client.ask("configurationDone")
-    client.answer(attached)
+    client.begin("attach", os.path.abspath(__file__), [{"line": line_of(comment), **condition}], justMyCode=False)
     client.event("terminated")
     client.ask("disconnect")
     client.close()

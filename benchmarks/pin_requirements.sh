@@ -1,5 +1,5 @@
 #!/bin/sh
-# Pins what the benchmarks and `make lint` need, with hashes: `make bench-requirements`, when something newer is wanted.
+# Pins what the benchmarks, `make lint` and the debugger's tests need, with hashes: `make bench-requirements`, when something newer is wanted.
 # usage: pin_requirements.sh PYTHON3 PYTHON3.13
 set -eu
 cd "$(dirname -- "$0")/.."
@@ -16,5 +16,6 @@ measured=$(realpath -- "$2")
 pin "$1" benchmarks/requirements
 pin "$1" benchmarks/requirements-browser
 pin "$1" tools/requirements-lint
+pin "$1" tests/debugger/requirements
 # The benchmarks of pyperformance say what they need; the few in its list that cannot be built are not in it.
 pin "$measured" benchmarks/requirements-pyperformance

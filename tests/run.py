@@ -328,12 +328,25 @@ def group_greenlet(options):
     return run_program("greenlet", "tests.greenlet.run", options.python)
 
 
+def with_tools(name, python):
+    """An environment of the interpreter that has debugpy, and what builds on pdb. Where it cannot be made: the interpreter, and what that counts."""
+    from benchmarks.suite import environment as environments
+    try:
+        return environments.ensure(os.path.join(ROOT, "build", f"{name}-env"), os.path.abspath(python),
+                                   os.path.join(ROOT, "tests", "debugger", "requirements.txt"))[0], Counts()
+    except environments.EnvironmentFailed as failure:
+        say(f"{'FAIL' if os.environ.get('CI') else 'skip'}  {name}: tests with other tools: {str(failure).splitlines()[0]}")
+        # Elsewhere the tests that need it count themselves.
+        return python, Counts(failed=1 if os.environ.get("CI") else 0)
+
+
 def group_debugger(options):
     """The debugger's tests, and CPython's of pdb and bdb with the debugger in their place; on stock too."""
     total = Counts()
     for name, python in (("debugger", options.python), ("debugger-stock", options.stock)):
         if python:
-            total += run_unittest(name, python, os.path.join(ROOT, "tests", "debugger"))
+            inside, counts = with_tools(name, python)
+            total += counts + run_unittest(name, inside, os.path.join(ROOT, "tests", "debugger"))
             total += run_program(f"{name}-cpython", "tests.debugger.run_cpython", python)
     return total
 

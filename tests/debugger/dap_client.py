@@ -14,22 +14,28 @@ def free_port():
         return one.getsockname()[1]
 
 
+def connect(port):
+    """A connection to a process that is about to listen."""
+    until = time.monotonic() + SECONDS
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
+        except ConnectionRefusedError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
 class Client:
     """Requests and events over one connection."""
 
     def __init__(self, port):
-        until = time.monotonic() + SECONDS
-        while True:
-            try:
-                self._socket = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
-                break
-            except ConnectionRefusedError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.05)
+        self._socket = connect(port)
         self._file = self._socket.makefile("rb")
         self._number = 0
-        self._events = []
+        self._unread = []
+        # All that there were.
+        self.events = []
 
     def close(self):
         self._file.close()
@@ -52,17 +58,19 @@ class Client:
                 length = int(value)
         if not length:
             raise EOFError("the adapter has closed the connection")
-        return json.loads(self._file.read(length))
+        message = json.loads(self._file.read(length))
+        if message["type"] == "event":
+            self.events.append(message)
+            self._unread.append(message)
+        elif not message.get("success", True):
+            raise RuntimeError(message.get("message"))
+        return message
 
     def answer(self, number):
         """The body of the answer to a request."""
         while True:
             message = self._receive()
-            if message["type"] == "event":
-                self._events.append(message)
-            elif message["type"] == "response" and message["request_seq"] == number:
-                if not message["success"]:
-                    raise RuntimeError(message.get("message"))
+            if message["type"] == "response" and message["request_seq"] == number:
                 return message.get("body") or {}
 
     def ask(self, command, **arguments):
@@ -71,10 +79,35 @@ class Client:
     def event(self, name):
         """The body of the next event of this name; those before it are dropped."""
         while True:
-            while self._events:
-                message = self._events.pop(0)
+            while self._unread:
+                message = self._unread.pop(0)
                 if message["event"] == name:
                     return message.get("body") or {}
-            message = self._receive()
-            if message["type"] == "event":
-                self._events.append(message)
+            self._receive()
+
+    def begin(self, request, path, breakpoints, exceptions=(), **arguments):
+        """Begin a session as VS Code does: "launch" or "attach" is answered after the breakpoints are set."""
+        self.ask("initialize", adapterID="debugpy", clientID="test", linesStartAt1=True, columnsStartAt1=True, pathFormat="path")
+        begun = self.send(request, **arguments)
+        self.event("initialized")
+        self.ask("setBreakpoints", source={"path": str(path)}, breakpoints=breakpoints)
+        self.ask("setExceptionBreakpoints", filters=exceptions)
+        self.ask("configurationDone")
+        self.answer(begun)
+
+    def stopped(self):
+        """The next stop: why, the thread's number, its frames."""
+        stop = self.event("stopped")
+        frames = self.ask("stackTrace", threadId=stop["threadId"], startFrame=0, levels=20)["stackFrames"]
+        return stop["reason"], stop["threadId"], frames
+
+    def variables(self, frame):
+        """The local variables, without the groups that the adapter makes of others."""
+        scope = self.ask("scopes", frameId=frame["id"])["scopes"][0]
+        found = self.ask("variables", variablesReference=scope["variablesReference"])["variables"]
+        return {one["name"]: one["value"] for one in found if not one["name"].endswith(" variables")}
+
+    def output(self, category):
+        """What the program has printed so far, or a logpoint."""
+        bodies = [message["body"] for message in self.events if message["event"] == "output"]
+        return "".join(body["output"] for body in bodies if body.get("category") == category)

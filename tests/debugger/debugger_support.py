@@ -2,6 +2,7 @@
 
 import bdb
 import gc
+import importlib.util
 import io
 import linecache
 import os
@@ -26,6 +27,7 @@ has_hooks = ferrule_debugger.missing() is None
 # Once a thread was started, CPython 3.13 without the GIL keeps every code object for ever.
 code_dies = unittest.skipIf(sysconfig.get_config_var("Py_GIL_DISABLED"), "code is never freed")
 needs_hooks = unittest.skipUnless(has_hooks, "only on Ferrule: this interpreter has no frame hooks")
+needs_debugpy = unittest.skipIf(importlib.util.find_spec("debugpy") is None, "debugpy is not installed for this interpreter: pip install debugpy")
 
 
 class Program:

@@ -4,11 +4,11 @@ import importlib.util
 import os
 import re
 import select
-import socket
 import subprocess
 import sys
 import unittest
 
+from dap_client import connect
 from debugger_support import PACKAGE, DebuggerCase, run_python
 
 
@@ -62,7 +62,8 @@ class OnTop(DebuggerCase):
         said = ""
         while not (found := re.search(r"127\.0\.0\.1:(\d+)", said)):
             said += process.stdout.readline() or self.fail(said)
-        with socket.create_connection(("127.0.0.1", int(found[1]))) as connection:
+        # It prints the port before it listens.
+        with connect(int(found[1])) as connection:
             connection.sendall(f"b {program.line('inner')}, nonsense\nc\np 'n is', n\nc\n".encode())
             remote = ""
             while select.select([connection], [], [], 60)[0] and (part := connection.recv(4096)):

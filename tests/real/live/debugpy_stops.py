@@ -13,41 +13,33 @@ PROGRAM = HERE / "debugged.py"
 LINES = marked_lines(PROGRAM)
 
 
-def names(client, thread):
-    frames = client.ask("stackTrace", threadId=thread, startFrame=0, levels=20)["stackFrames"]
-    return [(frame["name"], frame["line"]) for frame in frames], frames[0]["id"]
+def names(frames):
+    return [(frame["name"], frame["line"]) for frame in frames]
 
 
 def drive(client):
     """Stops at a breakpoint with a condition, looks, steps out of the function, stops at an exception, and lets go."""
     ask = client.ask
-    ask("initialize", adapterID="test", clientID="test", linesStartAt1=True, columnsStartAt1=True, pathFormat="path")
-    attached = client.send("attach", justMyCode=False)
-    client.event("initialized")
-    source = {"path": str(PROGRAM)}
-    ask("setBreakpoints", source=source, breakpoints=[{"line": LINES["sum"], "condition": "a % 2 == 0"}])
-    ask("configurationDone")
-    client.answer(attached)
-    thread = client.event("stopped")["threadId"]
-    stack, frame = names(client, thread)
+    client.begin("attach", PROGRAM, [{"line": LINES["sum"], "condition": "a % 2 == 0"}], justMyCode=False)
+    _, thread, frames = client.stopped()
+    stack = names(frames)
     expect(stack[:3] == [("add", LINES["sum"]), ("turn", LINES["turn"]), ("main", stack[2][1])], f"the stack is {stack}")
-    scope = ask("scopes", frameId=frame)["scopes"][0]["variablesReference"]
-    found = {one["name"]: one["value"] for one in ask("variables", variablesReference=scope)["variables"]}
+    found = client.variables(frames[0])
     expect(found.get("a") == found.get("b") and int(found["a"]) % 2 == 0, f"variables are {found}")
     ask("next", threadId=thread)
-    client.event("stopped")
-    stack, frame = names(client, thread)
+    frames = client.stopped()[2]
+    stack = names(frames)
     expect(stack[0] == ("add", LINES["result"]), f"after a step: {stack[:2]}")
-    expect(ask("evaluate", frameId=frame, expression="total - a - b")["result"] == "0", "the sum is wrong")
-    ask("setBreakpoints", source=source, breakpoints=[])
+    expect(ask("evaluate", frameId=frames[0]["id"], expression="total - a - b")["result"] == "0", "the sum is wrong")
+    ask("setBreakpoints", source={"path": str(PROGRAM)}, breakpoints=[])
     ask("stepOut", threadId=thread)
-    client.event("stopped")
-    stack, _ = names(client, thread)
+    stack = names(client.stopped()[2])
     expect(stack[0][0] == "turn", f"after a step out: {stack[:2]}")
     ask("setExceptionBreakpoints", filters=["raised"])
     ask("continue", threadId=thread)
-    expect(client.event("stopped")["reason"] == "exception", "it did not stop for the exception")
-    stack, _ = names(client, thread)
+    reason, _, frames = client.stopped()
+    expect(reason == "exception", "it did not stop for the exception")
+    stack = names(frames)
     expect(stack[:2] == [("fail", LINES["fail"]), ("turn", stack[1][1])], f"at the exception: {stack[:2]}")
     ask("setExceptionBreakpoints", filters=[])
     ask("disconnect", terminateDebuggee=False)
