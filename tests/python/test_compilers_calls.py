@@ -198,7 +198,7 @@ class What(Cases):
 
         class C:
             def __init__(self, a):
-                self.a = [a]
+                self.a = (a,)   # for a list that cannot be made CPython without the GIL releases its items twice
 
             def __del__(self):
                 deleted.append(1)
