@@ -110,7 +110,7 @@ class Dropped(HookTestCase, ProgramTestCase):
                     if id(thing) in known or isinstance(thing, type):
                         continue
                     self.assertNotIn("Watch", cls.__name__.replace("Watching", ""))
-                    if cls.__module__ in ("framehook", "_framecore"):
+                    if getattr(cls, "__module__", None) in ("framehook", "_framecore"):
                         # A user's own objects, and what the module shows.
                         self.assertIn(cls.__name__, (*framehook.__all__, "_CodeReference", "Suspension"))
             del made
