@@ -4,18 +4,22 @@ The request is written through /proc/PID/mem, which stays with the memory that t
 process that ends, executes another program or whose number is given to another one is never written to.
 """
 
+import contextlib
 import errno
 import fcntl
 import operator
 import os
 import struct
 import sys
+import time
 
 _MAGIC = b"FERRULE-REMOTE\0\x01"
 _HEAD = struct.Struct("=16sIHHQQ")      # magic, version, room, events, here, breaker
 _REQUEST = struct.Struct("=QI")         # checksum, length
 _PENDING = _HEAD.size + _REQUEST.size
 _PATH = _PENDING + 4
+# The event of EVENTS that announces a script: CPython's _PY_ASYNC_EXCEPTION_BIT.
+_ANNOUNCED = 1 << 3
 # The area lies in the interpreter's own data, of which a mapping has at most this size.
 _LARGEST_DATA = 64 << 20
 
@@ -30,16 +34,31 @@ def remote_exec(pid, script):
     with open(path, "rb"):
         pass
     path = os.path.abspath(path)
+    with _memory(pid) as memory:
+        _send(pid, memory, path)
+
+
+def withdraw(pid, script):
+    """Take back a request that the process has not taken. False: it runs the script, or has run it, or did not have it."""
+    with _memory(pid) as memory:
+        return _withdraw(pid, memory, os.path.abspath(os.fsencode(script)))
+
+
+@contextlib.contextmanager
+def _memory(pid):
+    """The memory of a process, which other senders do not write to meanwhile."""
     try:
         memory = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         raise ProcessLookupError(f"no process {pid}") from None
+    except ProcessLookupError:      # its parent has not waited for it
+        raise ProcessLookupError(f"process {pid} has ended") from None
     except PermissionError as error:
         raise PermissionError(error.errno, f"process {pid} may not be debugged by this one{_hint()}") from None
     try:
         # Other senders wait for no more than a few writes.
         fcntl.flock(memory, fcntl.LOCK_EX)
-        _send(pid, memory, path)
+        yield memory
     finally:
         fcntl.flock(memory, fcntl.LOCK_UN)      # a forked child may have the file too
         os.close(memory)
@@ -67,13 +86,32 @@ def _send(pid, memory, path):
     if _read(memory, area + _PENDING, 4) != bytes(4):
         _write(memory, breaker, event)      # its sender may have ended before it announced the script
         raise RuntimeError(f"process {pid} has not yet run the script that was sent to it before")
+    _write(memory, area + _PATH, path)
+    _write(memory, area + _HEAD.size, _request(path))
+    _write(memory, area + _PENDING, struct.pack("=I", 1))
+    _write(memory, breaker, event)
+
+
+def _request(path):
     checksum = 0xcbf29ce484222325
     for byte in path:
         checksum = (checksum ^ byte) * 0x100000001b3 & 0xffffffffffffffff
-    _write(memory, area + _PATH, path)
-    _write(memory, area + _HEAD.size, _REQUEST.pack(checksum, len(path)))
-    _write(memory, area + _PENDING, struct.pack("=I", 1))
-    _write(memory, breaker, event)
+    return _REQUEST.pack(checksum, len(path))
+
+
+def _withdraw(pid, memory, path):
+    area = _find(pid, memory)
+    breaker = _HEAD.unpack(_read(memory, area, _HEAD.size))[-1]
+    if not breaker or _read(memory, area + _PENDING, 4) == bytes(4):
+        return False
+    if _read(memory, area + _HEAD.size, _REQUEST.size) != _request(path) or _read(memory, area + _PATH, len(path)) != path:
+        return False
+    _write(memory, area + _PENDING, bytes(4))
+    # The process clears the event before it looks for a request.
+    if _read(memory, breaker, 1)[0] & _ANNOUNCED:
+        return True
+    time.sleep(0.01)        # it may be about to copy the path, which the next sender overwrites
+    return False
 
 
 def _read(memory, address, size):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 from debugger_support import PACKAGE, DebuggerCase, needs_hooks, run_python
@@ -35,9 +36,11 @@ PROGRAM = """
 
 
 class AttachCase(DebuggerCase):
+    PROGRAM = PROGRAM
+
     def setUp(self):
         super().setUp()
-        self.source = self.program(PROGRAM)
+        self.source = self.program(self.PROGRAM)
         self.process = self.start(self.source.path)
         self.assertEqual(self.process.stdout.readline(), "ready\n")
 
@@ -65,8 +68,8 @@ class AttachCase(DebuggerCase):
         self.assertEqual((client.returncode, errors), (0, ""), output)
         return output
 
-    def program_ends_well(self):
-        output, errors = self.process.communicate("\n", timeout=90)
+    def program_ends_well(self, typed="\n"):
+        output, errors = self.process.communicate(typed, timeout=90)
         self.assertEqual((self.process.returncode, errors, output.splitlines()[-1]), (0, "", "end"))
 
 
@@ -158,6 +161,102 @@ class Attached(AttachCase):
         self.program_ends_well()
 
 
+# Waits in C until it reads a line.
+WAITS = """
+    import os
+    print("ready", flush=True)
+    for _ in range(3):
+        line = os.read(0, 1)
+        for _ in range(100):
+            print(end="")
+        print(line, flush=True)
+    print("end", flush=True)
+"""
+
+
+@needs_hooks
+class Waiting(AttachCase):
+    PROGRAM = WAITS
+
+    def write(self, text):
+        self.process.stdin.write(text)
+        self.process.stdin.flush()
+
+    def waits(self, client):
+        while not (line := client.stdout.readline()).startswith(f"Process {self.process.pid} waits"):
+            self.assertNotEqual(line, "")
+
+    def reads(self):
+        """Wait until the program waits for a line."""
+        while True:
+            with open(f"/proc/{self.process.pid}/stat", encoding="utf-8") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "S":
+                    return
+            time.sleep(0.01)
+
+    def is_interrupted(self, client):
+        client.send_signal(signal.SIGINT)
+        self.assertEqual(client.communicate(timeout=90)[1], "")
+        self.assertEqual(client.returncode, 130)
+
+    def test_control_c_withdraws_the_request(self):
+        client = self.attach()
+        self.waits(client)
+        self.is_interrupted(client)
+        self.write("x")
+        self.assertEqual(self.process.stdout.readline(), "b'x'\n")
+        self.program_ends_well("yz")
+
+    def test_an_interruption_that_waits_is_withdrawn(self):
+        client = self.attach()
+        self.waits(client)
+        self.write("x")
+        client.stdin.write("c\n")
+        client.stdin.flush()
+        self.assertEqual(self.process.stdout.readline(), "b'x'\n")
+        self.reads()
+        client.send_signal(signal.SIGINT)
+        self.waits(client)
+        self.is_interrupted(client)
+        self.program_ends_well("yz")
+
+    def test_the_request_of_another_debugger_stays(self):
+        client = self.attach()
+        self.waits(client)
+        second = self.attach()
+        _, errors = second.communicate(timeout=90)
+        self.assertIn("has not yet run the script", errors)
+        self.assertEqual(second.returncode, 1)
+        self.write("x")
+        output, errors = client.communicate("p 'here'\nq\n", timeout=90)
+        self.assertEqual((client.returncode, errors), (0, ""))
+        self.assertIn("'here'", output)
+        self.assertEqual(self.process.stdout.readline(), "b'x'\n")
+        self.program_ends_well("yz")
+
+    def test_a_debugger_that_is_killed(self):
+        client = self.attach()
+        self.waits(client)
+        client.kill()
+        client.wait()
+        self.program_ends_well("xyz")
+
+
+@needs_hooks
+class AtAnyTime(AttachCase):
+    def test_control_c(self):
+        """Before the request, while the program takes it, at the prompt: the program never reports an error."""
+        for step in range(30):
+            client = self.attach()
+            if not step % 3:
+                client.stdout.readline()
+            else:
+                time.sleep(step / 100)
+            client.send_signal(signal.SIGINT)
+            client.communicate("q\n", timeout=90)
+        self.program_ends_well()
+
+
 class Refused(DebuggerCase):
     def refused(self, *arguments):
         run = subprocess.run([sys.executable, "-m", "ferrule_debugger", *arguments], capture_output=True, text=True, check=False,
@@ -168,6 +267,13 @@ class Refused(DebuggerCase):
     @needs_hooks
     def test_no_such_process(self):
         self.assertIn("no process 1073741824", self.refused("-p", "1073741824"))
+
+    @needs_hooks
+    def test_a_process_that_has_ended(self):
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        self.addCleanup(process.wait)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)     # its parent has not waited for it
+        self.assertEqual(self.refused("-p", str(process.pid)), f"ferrule_debugger: process {process.pid} has ended\n")
 
     @needs_hooks
     def test_a_program_to_start(self):

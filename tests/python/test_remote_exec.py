@@ -6,6 +6,8 @@ import sys
 import threading
 import unittest
 
+import _remoteexec
+
 from remote_support import LOOP, WAIT, Area, RemoteTestCase
 from support import needs_framecore
 
@@ -205,6 +207,71 @@ with framehook.hook(hook):
             sys.remote_exec(process.pid, path)
             self.assertEqual(process.stdout.readline(), "here\n")
         self.assertEqual(self.ends_well(process), "")
+
+
+@needs_framecore
+class Withdrawn(RemoteTestCase):
+    def test_it_does_not_run(self):
+        process = self.target(WAIT)
+        path = self.script("print('no')")
+        sys.remote_exec(process.pid, path)
+        self.assertTrue(_remoteexec.withdraw(process.pid, path))
+        self.assertFalse(_remoteexec.withdraw(process.pid, path))
+        os.remove(path)
+        self.assertEqual(self.ends_well(process), "")
+
+    def test_the_next_request_runs(self):
+        process = self.target(WAIT)
+        path = self.script("print('no')")
+        sys.remote_exec(process.pid, path)
+        self.assertTrue(_remoteexec.withdraw(process.pid, path))
+        sys.remote_exec(process.pid, self.script("print('next')", "next.py"))
+        self.assertEqual(self.ends_well(process, "next\nend\n"), "")
+
+    def test_only_the_senders_own(self):
+        process = self.target(WAIT)
+        path = self.script("print('script')")
+        sys.remote_exec(process.pid, path)
+        for other in (path + "x", path[:-1], path[:-1] + "x"):
+            self.assertFalse(_remoteexec.withdraw(process.pid, other))
+        self.assertEqual(self.ends_well(process, "script\nend\n"), "")
+
+    def test_one_that_has_run(self):
+        process = self.target()
+        path = self.script("print('script', flush=True)")
+        sys.remote_exec(process.pid, path)
+        self.assertEqual(process.stdout.readline(), "script\n")
+        self.assertFalse(_remoteexec.withdraw(process.pid, path))
+        self.assertEqual(self.ends_well(process), "")
+
+    def test_one_that_a_callback_delays(self):
+        process = self.target("""
+import os, framehook
+def function():
+    return 1
+def hook(view):
+    if view.code is function.__code__:
+        print("ready", flush=True)
+        os.read(0, 1)
+        for i in range(100):
+            str(i)
+        print("delayed", flush=True)
+        os.read(0, 1)
+with framehook.hook(hook):
+    function()
+print("end", flush=True)
+""")
+        path = self.script("print('no')")
+        sys.remote_exec(process.pid, path)
+        process.stdin.write("x")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "delayed\n")
+        self.assertTrue(_remoteexec.withdraw(process.pid, path))
+        self.assertEqual(self.ends_well(process), "")
+
+    def test_a_process_that_has_ended(self):
+        with self.assertRaises(ProcessLookupError):
+            _remoteexec.withdraw(2 ** 30, self.script(""))
 
 
 @needs_framecore

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import unittest
 
+import _remoteexec
+
 from remote_support import LOOP, WAIT, Area, RemoteTestCase
 from support import STOCK_PYTHON, needs_framecore, needs_stock
 
@@ -61,7 +63,7 @@ class Refused(RemoteTestCase):
         process = subprocess.Popen([sys.executable, "-c", ""])
         self.addCleanup(process.wait)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)     # its parent has not looked yet
-        with self.assertRaises(ProcessLookupError):
+        with self.assertRaisesRegex(ProcessLookupError, f"^process {process.pid} has ended$"):
             sys.remote_exec(process.pid, self.script(""))
 
     @needs_stock
@@ -239,6 +241,22 @@ print("end", flush=True)
         with self.assertRaisesRegex(RuntimeError, "not enabled in process"):
             sys.remote_exec(child, self.script("print('no', flush=True)"))
         self.assertEqual(self.ends_well(process), "")
+
+    def test_requests_that_are_withdrawn_while_they_are_taken(self):
+        process = self.target(LOOP.replace("sum(range(50))", "sum(range(50000))"))
+        withdrawn, others = set(), set()
+        for number in range(2_000):
+            path = self.script(f"print('script', {number}, flush=True)", f"{number}.py")
+            self.send(process.pid, path)
+            if _remoteexec.withdraw(process.pid, path):
+                withdrawn.add(number)
+                os.remove(path)
+            else:
+                others.add(number)
+        output, errors = process.communicate("\n", timeout=120)
+        ran = {int(line.split()[1]) for line in output.splitlines()[:-1]}
+        self.assertEqual((process.returncode, errors, ran & withdrawn), (0, "", set()))
+        self.assertTrue(withdrawn and others, (len(withdrawn), len(others)))
 
     def test_many_forks(self):
         process = self.target("""

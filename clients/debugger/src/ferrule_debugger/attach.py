@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import socket
 import sys
 import tempfile
@@ -112,7 +113,11 @@ def begin(path, frame):
     """Connect to the debugger that listens at `path`, and give it a prompt at `frame`."""
     global _attached
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(path)
+    try:
+        connection.connect(path)
+    except OSError:     # the debugger has ended
+        connection.close()
+        return
     terminal = _Terminal(connection)
     if _attached is not None:
         terminal.write("Another debugger is attached to this process.\n")
@@ -146,13 +151,34 @@ class _Client:
         self._directory = directory
         self._commands = list(commands)
         self._received = b""
+        self._sent = None           # the script of the last request
+        self._prompt = None         # that waits for a line
+        self._waits_for_stop = False
 
     def _execute(self, name, call):
-        path = os.path.join(self._directory, name)
+        path = self._sent = os.path.join(self._directory, name)
         with open(path, "w", encoding="utf-8") as script:
             script.write(SCRIPT.format(path=os.path.dirname(os.path.dirname(os.path.abspath(__file__))), call=call))
         self._give_away(path)
         sys.remote_exec(self._pid, path)
+
+    def _withdraw(self, reply):
+        """Take back the last request if the process has not taken it: the script is about to be removed.
+
+        If it has, wait until it has run it, which can be read from `reply`.
+        """
+        if self._sent is None:
+            return
+        import _remoteexec
+
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            if not _remoteexec.withdraw(self._pid, self._sent):
+                select.select([reply], [], [], 1)
+        except (OSError, RuntimeError):
+            pass        # it has ended, or executes another program
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _give_away(self, path):
         """Let the process's user have a file, where root debugs another user's process."""
@@ -174,25 +200,48 @@ class _Client:
             server.listen(1)
             self._give_away(path)
             self._give_away(self._directory)
-            self._execute("begin.py", f"begin({path!r}, sys._getframe(1))")
-            if not select.select([server], [], [], 2)[0]:
-                print(f"Process {self._pid} waits, or is in a call of C: the prompt comes when Python runs there.", flush=True)
-            self._connection, _ = server.accept()
+            try:
+                self._execute("begin.py", f"begin({path!r}, sys._getframe(1))")
+                if not select.select([server], [], [], 2)[0]:
+                    self._say_that_it_waits()
+                self._connection, _ = server.accept()
+            except BaseException:
+                self._withdraw(server)
+                raise
         with self._connection:
-            self._serve()
+            try:
+                self._serve()
+            except BaseException:
+                self._withdraw(self._connection)
+                raise
+
+    def _say_that_it_waits(self):
+        print(f"Process {self._pid} waits, or is in a call of C: the prompt comes when Python runs there. Ctrl-C ends the debugger.",
+              flush=True)
 
     def _serve(self):
         while True:
             try:
-                message = self._receive()
-                if message is None:
-                    break
-                print(message["text"], end="", flush=True)
-                if "prompt" in message:
-                    self._answer(message["prompt"])
+                if self._prompt is None:
+                    message = self._receive()
+                    if message is None:
+                        break
+                    self._prompt = message.get("prompt")
+                    print(message["text"], end="", flush=True)
+                if self._prompt is not None:
+                    self._waits_for_stop = False
+                    self._answer(self._prompt)
+                    self._prompt = None
             except KeyboardInterrupt:
                 print("\n--KeyboardInterrupt--", flush=True)
+                if self._prompt is not None:
+                    continue
+                if self._waits_for_stop:
+                    raise
+                self._waits_for_stop = True
                 self._execute("interrupt.py", "interrupt(sys._getframe(1))")
+                if b"\n" not in self._received and not select.select([self._connection], [], [], 2)[0]:
+                    self._say_that_it_waits()
 
     def _receive(self):
         while b"\n" not in self._received:
