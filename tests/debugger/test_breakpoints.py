@@ -6,7 +6,7 @@ import sys
 import threading
 import unittest
 
-from debugger_support import DebuggerCase, Scripted, at, code_dies, local_events, pdb_session, session
+from debugger_support import DebuggerCase, Scripted, at, code_dies, local_events, pdb_session, run_python, session
 
 TEXT = """
     def add(a, b):              # def add
@@ -338,6 +338,20 @@ class Session(DebuggerCase):
         self.assertEqual(
             [name for _, name in done.stops], ["for", "sum", "result", "result", "sum"]
         )
+
+    def test_set_trace_without_a_free_tool_id_stops_at_its_own_line(self):
+        program = self.program("""
+            import sys, ferrule_debugger
+            for tool in range(6):
+                sys.monitoring.use_tool_id(tool, "another tool")
+            def function():
+                ferrule_debugger.set_trace()    # here
+                return 1                        # next
+            function()
+        """)
+        said = run_python([program.path], "n\nc\n")
+        self.assertEqual([line for line in said.splitlines() if "> " in line and "->" not in line],
+                         [f"> {program.path}({program.line('here')})function()", f"(Pdb) > {program.path}({program.line('next')})function()"])
 
     @code_dies
     def test_index_forgets_dead_code(self):

@@ -11,11 +11,11 @@ import sys as _sys
 from pdb import help
 
 from .base import Bdb
-from .debugger import Pdb, set_trace
+from .debugger import Pdb, set_trace, set_trace_async
 from .finding import HOOKS_MISSING as _HOOKS_MISSING
 
 __all__ = ["Bdb", "Pdb", "help", "install", "missing", "pm", "post_mortem", "run", "runcall", "runctx",
-           "runeval", "set_trace", "uninstall"]
+           "runeval", "set_trace", "set_trace_async", "uninstall"]
 
 _stock = _pdb.Pdb
 

@@ -92,19 +92,23 @@ class Bdb(bdb.Bdb):
             frame = sys._getframe().f_back
         while is_own(frame) and frame.f_back is not None:
             frame = frame.f_back        # a signal has come while the debugger was at work
-        outer = self.enterframe
+        self.stop_at_instruction(Watched(frame, INSTRUCTIONS))
+
+    def stop_at_instruction(self, watched):
+        """Stop at the next instruction of a frame."""
+        frame, outer = watched.shown, self.enterframe
         with session.lock:      # or another thread may end the session before there is a watch
-            if not session.enter(self, False):
-                self._remember_tracer()
-                super().set_trace(frame)
-                return
+            has_tool = session.enter(self, False)
             self.reset()
             self.botframe = frame
             while self.botframe.f_back is not None:
                 self.botframe = self.botframe.f_back
             self.enterframe = frame
             try:
-                self._continue(WATCHING, [Watched(frame, INSTRUCTIONS)])
+                if has_tool:
+                    self._continue(WATCHING, [watched])
+                else:
+                    self.set_stepinstr()
             finally:
                 self.enterframe = outer
 
@@ -345,8 +349,9 @@ class Bdb(bdb.Bdb):
         return False
 
     def at_instruction(self, frame):
-        if self.watches(frame).first == INSTRUCTIONS and frame.f_lineno is not None:
-            self.trace_dispatch(frame, "opcode", None)
+        watched = self.watches(frame)
+        if watched.first == INSTRUCTIONS and watched.shown.f_lineno is not None:
+            self.trace_dispatch(watched.shown, "opcode", None)
 
     def at_exception(self, frame, exception):
         """An exception in a frame that is watched."""

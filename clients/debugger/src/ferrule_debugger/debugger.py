@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 
-from . import catching, places
+from . import awaiting, catching, places
 from .base import Bdb, Quit
 from .breakpoints import real_path
 from .session import session
@@ -19,6 +19,7 @@ from .session import session
 # The thread whose prompt was the last one, and those that have one. Debuggers share the terminal.
 _last_thread = weakref.ref(threading.main_thread())
 _prompting = []
+_prompts = 0        # how many there were
 
 
 def _raise_in(thread):
@@ -54,7 +55,8 @@ class Pdb(pdb.Pdb, Bdb):
         super()._run(target)
 
     def interaction(self, frame, tb_or_exc):
-        global _last_thread
+        global _last_thread, _prompts
+        _prompts += 1
         thread = threading.current_thread()
         if _last_thread() is not thread:
             self.message(f"[{thread.name}]")
@@ -80,6 +82,50 @@ class Pdb(pdb.Pdb, Bdb):
         """Say what pdb does not say: on standard error where pdb's output is on standard output."""
         self.stdout.flush()
         print("***", text, file=sys.stderr if self.stdout is sys.stdout else self.stdout)
+
+    # --- await. ---------------------------------------------------------------------------------
+
+    def set_trace_async(self, frame=None):
+        """set_trace() for coroutines: `await` works at the prompt. The result has to be awaited."""
+        return awaiting.Directly(self._stop_with_await(frame or sys._getframe().f_back))
+
+    async def _stop_with_await(self, frame):
+        here = self._here
+        while True:
+            here.can_await = True
+            try:
+                awaiting.stop(self, frame)
+            finally:
+                here.can_await = here.is_shown = False
+            awaited, here.awaits = here.awaits, None
+            if awaited is None:
+                return
+            prompts = _prompts
+            try:
+                value = await awaited.coroutine
+                if value is not None:
+                    self.message(repr(value))
+            except BaseException as error:
+                if not awaiting.is_of_prompt(error):
+                    raise
+                self._error_exc()
+            here.is_shown = awaited.in_frame and prompts == _prompts
+
+    def _pdbcmd_print_frame_status(self, arg):
+        if self._here.is_shown:
+            self._show_display()
+        else:
+            super()._pdbcmd_print_frame_status(arg)
+
+    def default(self, line):
+        code = awaiting.compiled(line.removeprefix("!").strip())
+        if code is None:
+            return super().default(line)
+        if not self._here.can_await:
+            self.error(awaiting.NOT_HERE)
+            return None
+        self._here.awaits = awaiting.Awaited(code, self.curframe, self.curframe_locals, self.curindex == len(self.stack) - 1)
+        return pdb.Pdb.do_continue(self, "")
 
     # --- Threads and tasks. ---------------------------------------------------------------------
 
@@ -240,6 +286,7 @@ class Pdb(pdb.Pdb, Bdb):
             thread, debugger = _prompting[-1]
             debugger._interrupt(thread)
             return
+        awaiting.wake_loop()
         super().sigint_handler(signum, frame)
 
     def _interrupt(self, thread):
@@ -405,7 +452,16 @@ def _end_process():
 
 def set_trace(*, header=None):
     """Stop in the calling function and give a prompt; what breakpoint() calls."""
+    _with_header(header).set_trace(sys._getframe().f_back)
+
+
+def set_trace_async(*, header=None):
+    """set_trace() for coroutines: `await` works at the prompt. The result has to be awaited."""
+    return _with_header(header).set_trace_async(sys._getframe().f_back)
+
+
+def _with_header(header):
     debugger = Pdb()
     if header is not None:
         debugger.message(header)
-    debugger.set_trace(sys._getframe().f_back)
+    return debugger

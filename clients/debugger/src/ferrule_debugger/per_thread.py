@@ -23,10 +23,11 @@ BELOW_ALL = types.SimpleNamespace(f_code=types.SimpleNamespace(co_flags=0))
 class Watched:
     """A frame whose events are watched."""
 
-    __slots__ = ("frame", "first", "paused")
+    __slots__ = ("frame", "first", "paused", "shown")
 
-    def __init__(self, frame, first):
+    def __init__(self, frame, first, shown=None):
         self.frame = frame
+        self.shown = shown or frame     # the frame to stop in at its instructions
         self.first = first          # the first line whose events are needed
         self.paused = False         # while its code runs in another frame, called from it
 
@@ -43,6 +44,9 @@ class Here(threading.local):
         self.found = None           # (frame, breakpoint, what its condition has raised)
         self.catch = None           # (frame, catch, what its condition has raised)
         self.shown = None           # (id of an exception, of its traceback): a step has just stopped for it
+        self.can_await = False      # the prompt is a coroutine's, which awaits what is typed
+        self.awaits = None          # Awaited: what was typed
+        self.is_shown = False       # the place to stop at was printed at the prompt before
         self.tracer = None          # what the program traces itself with
         self.local_tracers = {}     # and what it traces frames with
         self.stopframe = BELOW_ALL
