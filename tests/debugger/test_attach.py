@@ -44,9 +44,9 @@ class AttachCase(DebuggerCase):
         self.process = self.start(self.source.path)
         self.assertEqual(self.process.stdout.readline(), "ready\n")
 
-    def start(self, *arguments):
+    def start(self, *arguments, **environment):
         process = subprocess.Popen([sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, env={**os.environ, "PYTHONPATH": PACKAGE})
+                                   text=True, env={**os.environ, "PYTHONPATH": PACKAGE, **environment})
         watchdog = threading.Timer(100, process.kill)
         watchdog.start()
 
@@ -58,8 +58,8 @@ class AttachCase(DebuggerCase):
         self.addCleanup(end)
         return process
 
-    def attach(self):
-        return self.start("-m", "ferrule_debugger", "-p", str(self.process.pid))
+    def attach(self, **environment):
+        return self.start("-m", "ferrule_debugger", "-p", str(self.process.pid), **environment)
 
     def session(self, commands):
         """What a debugger prints that is given these commands."""
@@ -152,6 +152,11 @@ class Attached(AttachCase):
         said = run_python(["-m", "ferrule_debugger", "-p", str(self.process.pid), "-c", "p 'first'", "-c", "run"], "q\n")
         self.assertIn("'first'", said)
         self.assertIn("*** The program was not started by the debugger", said)
+        self.program_ends_well()
+
+    def test_colours_are_those_of_the_debuggers_terminal(self):
+        output, _ = self.attach(FORCE_COLOR="1").communicate("b step\nc\nq\n", timeout=90)
+        self.assertIn(f"\x1b[1;35m(Pdb)\x1b[0m > \x1b[35m{self.source.path}({self.source.line('step')})step()\x1b[0m\n->", output)
         self.program_ends_well()
 
     def test_breakpoints_of_the_program_stay(self):

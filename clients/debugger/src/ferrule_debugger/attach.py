@@ -14,6 +14,7 @@ import socket
 import sys
 import tempfile
 
+from . import colours
 from .debugger import Pdb
 from .session import session
 
@@ -76,9 +77,13 @@ class _Terminal:
 class Attached(Pdb):
     """A debugger whose end leaves the program running."""
 
-    def __init__(self, terminal):
+    def __init__(self, terminal, has_colours):
+        self._has_colours = has_colours
         self._first = bdb.Breakpoint.next       # the program may have breakpoints of its own
         super().__init__(stdin=terminal, stdout=terminal, nosigint=True, readrc=False)
+
+    def wants_colours(self):
+        return self._has_colours
 
     def do_quit(self, arg):
         """q(uit) | exit
@@ -109,7 +114,7 @@ class Attached(Pdb):
     do_restart = do_run
 
 
-def begin(path, frame):
+def begin(path, frame, has_colours):
     """Connect to the debugger that listens at `path`, and give it a prompt at `frame`."""
     global _attached
     connection = socket.socket(socket.AF_UNIX)
@@ -123,7 +128,7 @@ def begin(path, frame):
         terminal.write("Another debugger is attached to this process.\n")
         terminal.close()
         return
-    _attached = Attached(terminal)
+    _attached = Attached(terminal, has_colours)
     _attached.set_trace(frame)
 
 
@@ -201,7 +206,7 @@ class _Client:
             self._give_away(path)
             self._give_away(self._directory)
             try:
-                self._execute("begin.py", f"begin({path!r}, sys._getframe(1))")
+                self._execute("begin.py", f"begin({path!r}, sys._getframe(1), {colours.are_wanted(sys.stdout)})")
                 if not select.select([server], [], [], 2)[0]:
                     self._say_that_it_waits()
                 self._connection, _ = server.accept()
@@ -258,7 +263,7 @@ class _Client:
                 if self._commands:
                     line = self._commands.pop(0) + "\n"
                 else:
-                    line = input(prompt) + "\n"
+                    line = input(colours.prompt(prompt) if colours.are_wanted(sys.stdout) else prompt) + "\n"
                 break
             except EOFError:
                 line = ""

@@ -1,6 +1,7 @@
 """The debugger with prompt: pdb.Pdb on ferrule_debugger.Bdb."""
 
 import bdb
+import functools
 import linecache
 import os
 import pdb
@@ -11,7 +12,7 @@ import threading
 import time
 import weakref
 
-from . import awaiting, catching, places
+from . import awaiting, catching, colours, places
 from .base import Bdb, Quit
 from .breakpoints import real_path
 from .session import session
@@ -47,6 +48,10 @@ class Pdb(pdb.Pdb, Bdb):
 
     arguments = None    # of the program, where the command line had some
     _in_command = False
+    _plain_prompt = "(Pdb) "
+    _is_coloured = False
+    _reads = False      # by input(), not in the way of a subclass
+    _paint = None       # the function for the next messages
     _given_up = ""      # what was typed before Ctrl-C, and is still in readline's buffer
 
     def _run(self, target):
@@ -61,9 +66,10 @@ class Pdb(pdb.Pdb, Bdb):
         if _last_thread() is not thread:
             self.message(f"[{thread.name}]")
         _last_thread = weakref.ref(thread)
+        self._is_coloured = self.wants_colours()
         session.mend()
         while session.losses:
-            self.message(f"*** {session.losses.pop()}")
+            self.error(session.losses.pop())
         super().interaction(frame, tb_or_exc)
 
     def _cmdloop(self):
@@ -73,6 +79,7 @@ class Pdb(pdb.Pdb, Bdb):
             super()._cmdloop()
         finally:
             _prompting.remove(prompt)
+            self._is_coloured = False
 
     def condition_raised(self, point, problem):
         kind = "catch" if isinstance(point, catching.Catch) else "breakpoint"
@@ -82,6 +89,48 @@ class Pdb(pdb.Pdb, Bdb):
         """Say what pdb does not say: on standard error where pdb's output is on standard output."""
         self.stdout.flush()
         print("***", text, file=sys.stderr if self.stdout is sys.stdout else self.stdout)
+
+    # --- Colours. -------------------------------------------------------------------------------
+
+    def wants_colours(self):
+        """Whether the output has colours: not where a program or tool has passed a file for it."""
+        return bool(self.use_rawinput) and colours.are_wanted(self.stdout)
+
+    @property
+    def prompt(self):
+        if self._is_coloured and self._reads and self.use_rawinput and not self._in_command:
+            return colours.prompt(self._plain_prompt)
+        return self._plain_prompt
+
+    @prompt.setter
+    def prompt(self, prompt):
+        self._plain_prompt = prompt
+
+    def cmdloop(self, intro=None):
+        outer, self._reads = self._reads, True
+        try:
+            super().cmdloop(intro)
+        finally:
+            self._reads = outer
+
+    def message(self, msg, end="\n"):
+        super().message(self._paint(msg) if self._paint else msg, end)
+
+    def error(self, msg):
+        print(colours.error("***") if self._is_coloured else "***", msg, file=self.stdout)
+
+    def _painted(self, paint, method, *arguments):
+        self._paint = paint if self._is_coloured else None
+        try:
+            method(*arguments)
+        finally:
+            self._paint = None
+
+    def print_stack_entry(self, frame_lineno, prompt_prefix=pdb.line_prefix):
+        self._painted(colours.place, super().print_stack_entry, frame_lineno, prompt_prefix)
+
+    def _print_lines(self, *arguments, **options):
+        self._painted(colours.listed, functools.partial(super()._print_lines, **options), *arguments)
 
     # --- await. ---------------------------------------------------------------------------------
 
@@ -294,7 +343,7 @@ class Pdb(pdb.Pdb, Bdb):
             return
         if self.use_rawinput and "readline" in sys.modules:
             self._given_up = sys.modules["readline"].get_line_buffer()
-        self.message(f"\n--KeyboardInterrupt--\n{self.prompt}", end="")
+        self.message(f"\n--KeyboardInterrupt--\n{self._plain_prompt}", end="")
         self.stdout.flush()
 
     def precmd(self, line):
