@@ -13,13 +13,18 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 
 from . import colours
 from .debugger import Pdb
 from .session import session
 
 SCRIPT = """\
-import sys
+import os, sys
+try:
+    os.unlink({script!r})
+except OSError:
+    pass
 try:
     from ferrule_debugger import attach
 except ImportError:
@@ -134,7 +139,7 @@ def begin(path, frame, has_colours):
 
 def interrupt(frame):
     """Give the debugger that is attached a prompt at `frame`."""
-    if _attached is not None:
+    if _attached is not None and getattr(_attached, "curframe", None) is None:      # or it has a prompt already
         _attached.set_trace(frame)
 
 
@@ -157,33 +162,54 @@ class _Client:
         self._commands = list(commands)
         self._received = b""
         self._sent = None           # the script of the last request
-        self._prompt = None         # that waits for a line
         self._waits_for_stop = False
+        self._waits = self._is_interrupted = False
+
+    def at_sigint(self, signum, frame):
+        """Interrupt what waits. Elsewhere a message might be lost: Ctrl-C is for the next wait."""
+        if self._waits:
+            self._waits = False
+            raise KeyboardInterrupt
+        self._is_interrupted = True
+
+    def _interruptible(self, wait, *arguments):
+        self._waits = True
+        try:
+            if self._is_interrupted:
+                self._is_interrupted = False
+                raise KeyboardInterrupt
+            return wait(*arguments)
+        finally:
+            self._waits = False
 
     def _execute(self, name, call):
         path = self._sent = os.path.join(self._directory, name)
         with open(path, "w", encoding="utf-8") as script:
-            script.write(SCRIPT.format(path=os.path.dirname(os.path.dirname(os.path.abspath(__file__))), call=call))
+            script.write(SCRIPT.format(script=path, path=os.path.dirname(os.path.dirname(os.path.abspath(__file__))), call=call))
         self._give_away(path)
-        sys.remote_exec(self._pid, path)
+        try:
+            sys.remote_exec(self._pid, path)
+        except Exception:
+            self._sent = None       # it was refused
+            raise
 
-    def _withdraw(self, reply):
+    def _withdraw(self):
         """Take back the last request if the process has not taken it: the script is about to be removed.
 
-        If it has, wait until it has run it, which can be read from `reply`.
+        If it has, it may not have read the script yet, which removes itself.
         """
-        if self._sent is None:
+        if self._sent is None or not os.path.exists(self._sent):
             return
         import _remoteexec
 
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             if not _remoteexec.withdraw(self._pid, self._sent):
-                select.select([reply], [], [], 1)
+                for _ in range(100):
+                    if not os.path.exists(self._sent):
+                        break
+                    time.sleep(0.01)
         except (OSError, RuntimeError):
             pass        # it has ended, or executes another program
-        finally:
-            signal.signal(signal.SIGINT, before)
 
     def _give_away(self, path):
         """Let the process's user have a file, where root debugs another user's process."""
@@ -207,18 +233,18 @@ class _Client:
             self._give_away(self._directory)
             try:
                 self._execute("begin.py", f"begin({path!r}, sys._getframe(1), {colours.are_wanted(sys.stdout)})")
-                if not select.select([server], [], [], 2)[0]:
+                if not self._interruptible(select.select, [server], [], [], 2)[0]:
                     self._say_that_it_waits()
+                    self._interruptible(select.select, [server], [], [])
                 self._connection, _ = server.accept()
             except BaseException:
-                self._withdraw(server)
+                self._withdraw()
                 raise
         with self._connection:
             try:
                 self._serve()
-            except BaseException:
-                self._withdraw(self._connection)
-                raise
+            finally:
+                self._withdraw()
 
     def _say_that_it_waits(self):
         print(f"Process {self._pid} waits, or is in a call of C: the prompt comes when Python runs there. Ctrl-C ends the debugger.",
@@ -227,29 +253,25 @@ class _Client:
     def _serve(self):
         while True:
             try:
-                if self._prompt is None:
-                    message = self._receive()
-                    if message is None:
-                        break
-                    self._prompt = message.get("prompt")
-                    print(message["text"], end="", flush=True)
-                if self._prompt is not None:
+                message = self._receive()
+                if message is None:
+                    break
+                print(message["text"], end="", flush=True)
+                if "prompt" in message:
                     self._waits_for_stop = False
-                    self._answer(self._prompt)
-                    self._prompt = None
+                    self._answer(message["prompt"])
             except KeyboardInterrupt:
                 print("\n--KeyboardInterrupt--", flush=True)
-                if self._prompt is not None:
-                    continue
                 if self._waits_for_stop:
                     raise
                 self._waits_for_stop = True
                 self._execute("interrupt.py", "interrupt(sys._getframe(1))")
-                if b"\n" not in self._received and not select.select([self._connection], [], [], 2)[0]:
+                if not self._interruptible(select.select, [self._connection], [], [], 2)[0]:
                     self._say_that_it_waits()
 
     def _receive(self):
         while b"\n" not in self._received:
+            self._interruptible(select.select, [self._connection], [], [])
             data = self._connection.recv(1 << 16)
             if not data:
                 return None
@@ -263,7 +285,8 @@ class _Client:
                 if self._commands:
                     line = self._commands.pop(0) + "\n"
                 else:
-                    line = input(colours.prompt(prompt) if colours.are_wanted(sys.stdout) else prompt) + "\n"
+                    shown = colours.prompt(prompt) if colours.are_wanted(sys.stdout) else prompt
+                    line = self._interruptible(input, shown) + "\n"
                 break
             except EOFError:
                 line = ""
@@ -280,12 +303,16 @@ def main(pid, commands):
     except ImportError:
         pass
     with tempfile.TemporaryDirectory(prefix="ferrule-debugger-", ignore_cleanup_errors=True) as directory:
+        client = _Client(pid, directory, commands)
+        before = signal.signal(signal.SIGINT, client.at_sigint)
         try:
-            _Client(pid, directory, commands).run()
+            client.run()
         except (OSError, RuntimeError, ValueError) as error:
             print(f"ferrule_debugger: {error}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
             return 130
+        finally:
+            signal.signal(signal.SIGINT, before)
     print(f"The debugger has left process {pid}.")
     return 0
