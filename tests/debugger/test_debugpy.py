@@ -44,7 +44,7 @@ LAUNCHED = """
                 group.create_task(job(name), name=f"task {name}")
 
     def main():
-        print("count", count(5))    # count
+        print(f"count {count(5)}\\n", end="")     # count
         catches()                   # catch
         other = threading.Thread(target=add, args=(20, 22), name="other")
         other.start()
