@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import tempfile
 import textwrap
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -208,6 +209,15 @@ def run_python(arguments, text="", timeout=120, cwd=None, **environment):
         env={**inherited, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1", **environment},
     )
     return done.stdout + done.stderr
+
+
+def wait_for_sleep(pid):
+    """Wait until the main thread of a process waits for something."""
+    while True:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            if stat.read().rpartition(")")[2].split()[0] == "S":
+                return
+        time.sleep(0.01)
 
 
 def typed_into(debugger, path, typed, **environment):

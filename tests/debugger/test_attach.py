@@ -8,7 +8,7 @@ import threading
 import time
 import unittest
 
-from debugger_support import PACKAGE, DebuggerCase, needs_hooks, run_python
+from debugger_support import PACKAGE, DebuggerCase, needs_hooks, run_python, wait_for_sleep
 
 PROGRAM = """
     import bdb, os, select, sys
@@ -193,11 +193,7 @@ class Waiting(AttachCase):
 
     def reads(self):
         """Wait until the program waits for a line."""
-        while True:
-            with open(f"/proc/{self.process.pid}/stat", encoding="utf-8") as stat:
-                if stat.read().rpartition(")")[2].split()[0] == "S":
-                    return
-            time.sleep(0.01)
+        wait_for_sleep(self.process.pid)
 
     def is_interrupted(self, client):
         client.send_signal(signal.SIGINT)

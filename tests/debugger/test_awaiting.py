@@ -7,7 +7,7 @@ import sys
 import threading
 import unittest
 
-from debugger_support import PACKAGE, DebuggerCase, run_python
+from debugger_support import PACKAGE, DebuggerCase, run_python, wait_for_sleep
 
 PROGRAM = """
     import asyncio, sys, threading
@@ -193,10 +193,11 @@ class Awaiting(DebuggerCase):
         watchdog = threading.Timer(100, process.kill)
         watchdog.start()
         self.addCleanup(watchdog.cancel)
-        process.stdin.write("await asyncio.sleep(0.01, print('waits', flush=True)) or await asyncio.sleep(100)\n")
+        process.stdin.write("await asyncio.sleep(1_000, print('waits', flush=True))\n")
         process.stdin.flush()
         while "waits" not in (line := process.stdout.readline()):
             self.assertNotEqual(line, "")
+        wait_for_sleep(process.pid)     # a signal in the loop's own code would be raised there
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate("q\n", timeout=90)
         self.assertIn("Program interrupted.", output)
