@@ -1,9 +1,11 @@
 """python -m ferrule_debugger -p PID: a prompt for a process that runs."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -258,6 +260,17 @@ class AtAnyTime(AttachCase):
         self.program_ends_well()
 
 
+@contextlib.contextmanager
+def run_in_process():
+    """The module, in this process."""
+    sys.path.insert(0, PACKAGE)
+    try:
+        from ferrule_debugger import attach
+        yield attach
+    finally:
+        sys.path.remove(PACKAGE)
+
+
 class Refused(DebuggerCase):
     def refused(self, *arguments):
         run = subprocess.run([sys.executable, "-m", "ferrule_debugger", *arguments], capture_output=True, text=True, check=False,
@@ -275,6 +288,53 @@ class Refused(DebuggerCase):
         self.addCleanup(process.wait)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)     # its parent has not waited for it
         self.assertEqual(self.refused("-p", str(process.pid)), f"ferrule_debugger: process {process.pid} has ended\n")
+
+    @needs_hooks
+    def test_a_process_that_ends_before_it_runs_the_script(self):
+        process = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        process.stdout.readline()
+        client = subprocess.Popen([sys.executable, "-m", "ferrule_debugger", "-p", str(process.pid)], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": PACKAGE})
+        self.addCleanup(client.kill)
+        self.assertIn("is in a call of C", client.stdout.readline())
+        process.kill()
+        self.assertEqual(client.communicate(timeout=90)[1], f"ferrule_debugger: process {process.pid} has ended\n")
+        self.assertEqual(client.returncode, 1)
+
+    @unittest.skipIf(os.geteuid(), "only root may become another user")
+    @needs_hooks
+    def test_a_process_of_another_user(self):
+        refused = subprocess.run([sys.executable, "-m", "ferrule_debugger", "-p", str(os.getpid())], capture_output=True, text=True, check=False,
+                                 env={**os.environ, "PYTHONPATH": PACKAGE}, user=65534)
+        self.assertIn("may not be debugged", refused.stderr)
+        self.assertEqual(refused.stderr.count("\n"), 1)
+
+    @needs_hooks
+    def test_what_a_process_leaves_in_the_directory_is_not_opened(self):
+        """Where root debugs a process, that owns the directory."""
+        with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as elsewhere:
+            victim = os.path.join(elsewhere, "victim")
+            with open(victim, "w", encoding="ascii") as file:
+                file.write("kept")
+            mine = os.path.join(directory, "mine")
+            os.mkdir(mine)
+            process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.communicate)
+            with run_in_process() as attach:
+                client = attach._Client(process.pid, mine, [])
+                os.symlink(victim, os.path.join(mine, "begin.py"))
+                with contextlib.suppress(RuntimeError):     # it may not have started Python yet
+                    client._execute("begin.py", "begin()")
+                self.assertFalse(os.path.islink(os.path.join(mine, "begin.py")))
+                os.rename(mine, mine + "2")
+                os.symlink(elsewhere, mine)
+                with self.assertRaises(FileNotFoundError):
+                    client._execute("interrupt.py", "interrupt()")
+                client.close()
+            self.assertEqual(os.listdir(elsewhere), ["victim"])
+            with open(victim, encoding="ascii") as file:
+                self.assertEqual(file.read(), "kept")
 
     @needs_hooks
     def test_a_program_to_start(self):

@@ -159,6 +159,7 @@ class _Client:
     def __init__(self, pid, directory, commands):
         self._pid = pid
         self._directory = directory
+        self._directory_file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._commands = list(commands)
         self._received = b""
         self._sent = None           # the script of the last request
@@ -184,9 +185,13 @@ class _Client:
 
     def _execute(self, name, call):
         path = self._sent = os.path.join(self._directory, name)
-        with open(path, "w", encoding="utf-8") as script:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._directory_file)
+        # The directory belongs to the process's user: nothing that is there already is opened, nor what a path leads to.
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self._directory_file)
+        with open(file, "w", encoding="utf-8") as script:
             script.write(SCRIPT.format(script=path, path=os.path.dirname(os.path.dirname(os.path.abspath(__file__))), call=call))
-        self._give_away(path)
+            self._give_away(file)
         try:
             sys.remote_exec(self._pid, path)
         except Exception:
@@ -211,14 +216,37 @@ class _Client:
         except (OSError, RuntimeError):
             pass        # it has ended, or executes another program
 
-    def _give_away(self, path):
+    def _give_away(self, file):
         """Let the process's user have a file, where root debugs another user's process."""
         try:
             owner = os.stat(f"/proc/{self._pid}")
         except FileNotFoundError:
             raise ProcessLookupError(f"no process {self._pid}") from None
         if owner.st_uid != os.geteuid():
-            os.chown(path, owner.st_uid, owner.st_gid)
+            try:
+                os.chown(file, owner.st_uid, owner.st_gid)
+            except PermissionError as error:
+                raise PermissionError(error.errno, f"process {self._pid} may not be debugged by this one") from None
+
+    def _wait_for(self, server):
+        """The process's connection."""
+        try:
+            process = os.pidfd_open(self._pid)
+        except ProcessLookupError:
+            raise ProcessLookupError(f"process {self._pid} has ended") from None
+        try:
+            ready = self._interruptible(select.select, [server, process], [], [], 2)[0]
+            if not ready:
+                self._say_that_it_waits()
+                ready = self._interruptible(select.select, [server, process], [], [])[0]
+        finally:
+            os.close(process)
+        if server not in ready:
+            raise ProcessLookupError(f"process {self._pid} has ended")
+        return server.accept()[0]
+
+    def close(self):
+        os.close(self._directory_file)
 
     def run(self):
         path = os.path.join(self._directory, "socket")
@@ -230,13 +258,10 @@ class _Client:
                 os.umask(before)
             server.listen(1)
             self._give_away(path)
-            self._give_away(self._directory)
+            self._give_away(self._directory_file)
             try:
                 self._execute("begin.py", f"begin({path!r}, sys._getframe(1), {colours.are_wanted(sys.stdout)})")
-                if not self._interruptible(select.select, [server], [], [], 2)[0]:
-                    self._say_that_it_waits()
-                    self._interruptible(select.select, [server], [], [])
-                self._connection, _ = server.accept()
+                self._connection = self._wait_for(server)
             except BaseException:
                 self._withdraw()
                 raise
@@ -314,5 +339,6 @@ def main(pid, commands):
             return 130
         finally:
             signal.signal(signal.SIGINT, before)
+            client.close()
     print(f"The debugger has left process {pid}.")
     return 0
