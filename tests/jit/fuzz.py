@@ -42,6 +42,8 @@ def describe(value, depth=5):
         return f"{type(value).__name__} {value.tolist()}"
     if isinstance(value, int) and not -10**40 < value < 10**40:
         return f"int {hash(value)} {value.bit_length()}"
+    if isinstance(value, str | bytes) and len(value) > 10_000:
+        return f"{type(value).__name__} {len(value)} {value[:100]!r}"   # the rest may not fit into memory once more
     if hasattr(value, "__next__"):
         return type(value).__name__  # with the address of what it loops over
     if type(value).__module__ == "builtins" and not isinstance(value, types.BuiltinFunctionType | types.FunctionType | types.ModuleType):
