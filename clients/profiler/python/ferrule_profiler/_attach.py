@@ -85,10 +85,10 @@ class Attachment:
         self.connection = self.process = None
         self.received = Received()
         self.buffer = bytearray()
-        self.heeded = None      # how many signals had come when the end was asked for
+        self.signals_at_end = None      # how many signals had come when the end was requested
         self.awaited = False    # the script may run yet
         self.notice = None      # when it is said that there is no answer
-        self.end = self.save = None     # when that is to be asked for
+        self.end = self.save = None     # when that is to be requested
 
     def run(self):
         """Have the profile made. AttachError: there is none."""
@@ -183,13 +183,13 @@ class Attachment:
             elif self.received.take(message) and self.received.why == "save":
                 self.writer.profile.result = self.received.whole
                 self.writer.save()
-                if self.heeded is None:
+                if self.signals_at_end is None:
                     self.save = time.monotonic() + self.options.save_every
         return bool(data)
 
     def begin(self):
         options, now = self.options, time.monotonic()
-        if self.heeded is None:
+        if self.signals_at_end is None:
             self.end = now + options.seconds if options.seconds else None
             self.save = now + options.save_every if options.save_every else None
         if not options.quiet:
@@ -198,13 +198,13 @@ class Attachment:
     def request(self):
         """Ask for what is due."""
         now = time.monotonic()
-        if self.heeded is not None:
-            if self.signals.came[self.heeded:]:
+        if self.signals_at_end is not None:
+            if self.signals.came[self.signals_at_end:]:
                 raise AttachError(f"the profile of process {self.pid} is given up: interrupted")
         elif self.signals.came or (self.end is not None and now >= self.end):
             self.ask(STOP)
             self.end = self.save = None
-            self.heeded = len(self.signals.came)
+            self.signals_at_end = len(self.signals.came)
         elif self.save is not None and now >= self.save:
             self.ask(SAVE)
             self.save = None

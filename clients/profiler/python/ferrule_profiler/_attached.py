@@ -125,7 +125,7 @@ def begin(connection, options, sources):
         try:
             attached.send(error=str(error) if isinstance(error, ProfilerError) else f"{type(error).__name__}: {error}")
         except OSError:
-            pass        # nobody reads
+            pass        # the reader has closed its end
         connection.close()
 
 
