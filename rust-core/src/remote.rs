@@ -121,7 +121,7 @@ fn take() -> Option<Owned> {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut has_end = false;
     if let (Some(path), true) = (&path, is_possible) {
-        // SAFETY: bytes, which nobody else has seen.
+        // SAFETY: new bytes, to which no other reference exists.
         let to: *mut c_char = unsafe { c::PyBytes_AsString(path.as_ptr()) };
         for (at, byte) in AREA.path.iter().take(length).enumerate() {
             let byte = byte.load(Ordering::Relaxed);
