@@ -96,7 +96,7 @@ class Refused(RemoteTestCase):
         self.assertEqual(self.ends_well(process), "")
 
     def test_without_rights(self):
-        # A process that is not dumpable may be debugged by root only, and root's by nobody else.
+        # A process that is not dumpable may be debugged by root only, as may root's own processes.
         process = self.target("import ctypes; ctypes.CDLL(None).prctl(4, 0)\n" + LOOP)
         os.chmod(self.directory, 0o755)
         path = self.script("print('no')")
