@@ -53,9 +53,12 @@ def describe(value, depth=5):
 
 def outcome(function, arguments):
     """What a call does, as text."""
-    dropped = generator_lists.DROPPED.numbers = []
+    generator_lists.DROPPED.begin()
+    dropped, lists = generator_lists.DROPPED.numbers, generator_lists.DROPPED.lists
     arguments = copy.deepcopy(arguments)  # lists are changed
+    generator_lists.DROPPED.show(arguments)
     found = outcome_of(function, arguments)
+    lists.clear()  # which have what refers to them
     changed = [describe(argument) for argument in arguments if isinstance(argument, list | bytearray | array.array | memoryview)]
     return f"{found} {changed} {dropped}" if changed else found
 

@@ -14,22 +14,34 @@ SCALE = 1.5
 
 
 class Dropped(threading.local):
-    """The numbers of what went away in this thread."""
+    """What went away in this thread during a call, and the lists that its destructors see: those of the arguments."""
 
     def __init__(self):
-        self.numbers = []
+        self.begin()
+
+    def begin(self):
+        self.numbers, self.lists = [], []
+
+    def show(self, arguments):
+        self.lists += [argument for argument in arguments if isinstance(argument, list)]
 
 
 DROPPED = Dropped()
 
 
+def digest(items):
+    return [len(items), *(item if isinstance(item, int | float) and abs(item) < 10**40 else type(item).__name__ for item in items[:6])]
+
+
 class Loud:
-    """Says when it goes away."""
+    """Says when it goes away, with what lists contain then. Some change a list."""
+
+    CHANGES = {5: lambda items: items.append(0.5), 6: lambda items: items.__delitem__(slice(1)), 7: lambda items: items.reverse()}
 
     def __init__(self, number):
         self.number = number
-        # That of the call for which it was made: what is in a circle goes away during another one.
-        self.dropped = DROPPED.numbers
+        # Those of the call for which it was made: what is in a circle goes away during another one.
+        self.dropped, self.lists = DROPPED.numbers, DROPPED.lists
 
     def __deepcopy__(self, memo):
         return Loud(self.number)
@@ -38,7 +50,9 @@ class Loud:
         return f"Loud {self.number}"
 
     def __del__(self):
-        self.dropped.append(self.number)
+        self.dropped.append((self.number, [digest(items) for items in self.lists]))
+        for items in self.lists[-1:]:
+            self.CHANGES.get(self.number, len)(items)
 
 
 def copied(view):
@@ -92,12 +106,12 @@ def container(rng, kind):
         if rng.random() < 0.3:
             rows.append(rows[0])
         if rng.random() < 0.15:
-            rows.append([Loud(1)])
+            rows.append([Loud(rng.choice([1, 5, 6, 7]))])
         return rows
     made = numbers(rng, INTS, ints) if rng.random() < 0.5 else numbers(rng, FLOATS, floats)
     odd = rng.random()
     if odd < 0.2 and made:
-        made[rng.randrange(len(made))] = rng.choice([*OTHERS, "text", 0.5, 7, Loud(2), [1, 2], b"ab"])
+        made[rng.randrange(len(made))] = rng.choice([*OTHERS, "text", 0.5, 7, Loud(rng.choice([2, 5, 6, 7])), [1, 2], b"ab"])
     return made
 
 
@@ -183,6 +197,9 @@ class ListGenerator(Generator):
         if self.rng.random() < 0.12:
             self.nest(pad, depth)
             return
+        if self.rng.random() < 0.14:
+            self.read(pad, depth)
+            return
         if self.rng.random() < (0.1 if self.calm else 0.2):
             self.build(pad, depth)
             return
@@ -207,7 +224,9 @@ class ListGenerator(Generator):
                 self.lists.append("q")
         elif kind < 0.89:
             one, other = self.rng.sample(["a", "b", "q"] if "q" in self.lists else ["a", "b"], 2)
-            self.lines.append(f"{pad}{one}, {other} = {other}, {one}")
+            self.lines.append(pad + self.rng.choice([
+                f"{one}, {other} = {other}, {one}", f"{one}, {other} = {other}, {other}", f"{one} = {other} = [{one}, {other}]",
+                f"{one}, x = {other}, 1", f"q, {one} = [{one}], {other}", f"if ({one} if x else {other}) is None: x = 1"]))
         elif kind < 0.91:
             self.lines.append(f"{pad}{place} = {self.rng.choice([*self.lists, 'None', 'True', 'LIMIT'])}")
         elif kind < 0.93:
@@ -362,6 +381,39 @@ class ListGenerator(Generator):
                        f"{pad}    if not {one} or not {other}: break", *(f"{pad}    {line}" for line in around),
                        f"{pad}    for {inner} in range({self.rng.choice(['2', '5', f'len({one})'])}):",
                        f"{pad}        if not {one} or not {other}: break", *(f"{pad}        {line}" for line in within)]
+
+    def read(self, pad, depth):
+        """A loop that calls nothing and only reads, most of the time, in one that changes something: what does not change may be loaded once."""
+        if self.loops + 2 > self.most_loops() or depth > 2:
+            self.assign(pad)
+            return
+        outer, inner = f"i{self.loops + 1}", f"i{self.loops + 2}"
+        self.loops += 2
+        names = self.plain() if self.calm else self.lists
+        one, other = self.rng.choice(names), self.rng.choice(names)
+        reads = [f"x = x + {one}[{inner}]", f"y = {one}[{inner}] - {other}[{outer}]", f"x, y = y, {one}[{inner}]", f"z = z - {other}[0] + {one}[{inner}]",
+                 f"if {one}[{inner}] > {other}[0]: continue", f"if {one}[{inner}] == {other}[-1]: break", f"if x > {one}[0]: x = {inner}",
+                 f"if not {inner}: y = {one}[{outer}]", f"if {inner}: z = {other}[{outer}] + 1", f"z = {one}[{inner} - {outer}] * {other}[-{inner}] % 10007"]
+        reads += [] if self.calm else [
+            f"if {inner} == 2: x = 0.5", f"if {inner} > 1: {one} = {other}", f"q = {one}", f"if {inner} == 1: q = {other}", f"y = None if {inner} else 1",
+            f"{one}, {other} = {other}, {one}", f"if {inner} > 1: del y", f"if {outer} == 2: {one}[{inner}] = {other}[0]", f"if {inner} == 3: {one} += [x]"]
+        if self.deep and not self.calm:
+            reads += [f"x = a[{outer}][{inner}]", f"y = a[{inner}][{outer}] + x", f"w = a[{inner}]\n        y = w[0]", f"q = a[{outer}]"]
+        if self.tuples:
+            reads += [f"x = p[{inner}]", f"x, y = r[{inner}]", f"y = r[{outer}][1] - r[{inner}][0]"]
+        changes = [f"if len({one}) < 20: {one}.append(c)", f"if len({other}) > 1: {other}.pop()", f"{one}[1:] = {other}[:3]", f"{one} = {one}[:]",
+                   f"{one}[0] = {other}[-1]", f"x = {outer}", "x = 0.5", f"if len({one}) < 20: {one}.insert(0, x)", f"del {other}[0]"]
+        changes += [f"change({one}, {other}, c - 1)"] * (4 if self.helpers else 0)
+        heads = [f"for {inner} in range({self.rng.choice(['3', 'c & 7', f'len({one})', f'len({other})'])}):", f"for {inner}, x in enumerate({one}):",
+                 f"for {inner} in {other}:", f"while {inner} < 4:\n        {inner} += 1"]
+        body = "\n".join(f"        {line}" for line in self.rng.choices(reads, k=self.rng.randrange(1, 5)))
+        lines = [f"{inner} = 0", f"for {outer} in range({self.rng.choice(['3', 'len(b)', 'c & 7', f'len({one})'])}):",
+                 *(f"    {line}" for line in self.rng.sample(changes, self.rng.randrange(3))), f"    {self.rng.choice(heads)}", body,
+                 *(f"    {line}" for line in self.rng.sample(changes, self.rng.randrange(2)))]
+        if self.rng.random() < 0.2:
+            lines = ["try:", *(f"    {line}" for line in "\n".join(lines).split("\n")), "except IndexError:", "    y = 1"]
+        self.lines += [pad + line for line in "\n".join(lines).split("\n")]
+        self.lines += [f"{pad}if abs({number}) > 1e40: {number} = 1" for number in "xz"]
 
     def over_items(self, pad, counter, name, kind):
         """A loop over the items of a container; the variable that has one in each turn."""
