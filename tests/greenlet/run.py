@@ -160,10 +160,13 @@ def run_programs(python, build_python):
     return counts
 
 
-def run_profiler(python):
-    """The profiler's tests that need greenlet."""
-    done = run([python, "-m", "unittest", "-v", "test_profiler_threads.Greenlets"], cwd=os.path.join(ROOT, "tests", "clients"))
-    return outcome(done, "the profiler's tests")
+def run_clients(python):
+    """The tests of clients that need greenlet."""
+    counts = Counts()
+    for directory, tests in (("clients", "test_profiler_threads.Greenlets"), ("jit", "test_jit_exits.Greenlets")):
+        done = run([python, "-m", "unittest", "-v", tests], cwd=os.path.join(ROOT, "tests", directory))
+        counts += outcome(done, tests)
+    return counts
 
 
 def main():
@@ -196,7 +199,7 @@ def main():
             print(Counts(failed=1))
             return 1
         parts = WITH_ALL_OBJECTS_COUNTED if facts["trace_refs"] else ALL
-        results = [run_own_tests(python, work, parts), run_programs(python, build_python), run_profiler(python)]
+        results = [run_own_tests(python, work, parts), run_programs(python, build_python), run_clients(python)]
     finally:
         shutil.rmtree(work, ignore_errors=True)
     counts = sum(results, Counts())

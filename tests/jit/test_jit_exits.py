@@ -9,7 +9,7 @@ from jit_support import Case, define, run_alone
 
 
 def setUpModule():
-    Exceptions.jit = Recursion.jit = Observers.jit = jit_support.load()
+    Exceptions.jit = Recursion.jit = Greenlets.jit = Observers.jit = jit_support.load()
 
 
 class Exceptions(Case):
@@ -173,6 +173,43 @@ class Recursion(Case):
         """)
         self.assertEqual(output, "[900]\n")
 
+    def test_threads_whose_stacks_are_too_small_to_compile(self):
+        output = run_alone("""
+            import threading
+            def loop(a, n):
+                total = 0
+                for i in range(n):
+                    for j in range(3):
+                        total += a[i % 3] * j - (i // 3) % 5
+                return total
+            def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)
+            def work(): results.append((loop([1, 2, 3], 5000), fib(15)))
+            results, entered = [], []
+            for size in (32, 64, 128, 1024):
+                threading.stack_size(size * 1024)
+                thread = threading.Thread(target=work)
+                thread.start(); thread.join()
+                entered.append(any(ferrule_jit.stats(function)["entered"] for function in (loop, fib)))
+            print(set(results) == {(loop([1, 2, 3], 5000), fib(15))}, entered)
+        """)
+        self.assertEqual(output, "True [False, False, False, True]\n")
+
+    def test_recursion_in_a_thread_with_a_tiny_stack(self):
+        output = run_alone("""
+            import sys, threading
+            sys.setrecursionlimit(10**6)
+            def down(n, x): return 0 if n == 0 else down(n - 1, x) + 1
+            down(3, 1); ferrule_jit.compile_at_next_call(down); down(3, 1); down(3, 1)
+            results = []
+            for size in (32, 64, 512):
+                for x in (1, 2**80):
+                    threading.stack_size(size * 1024)
+                    thread = threading.Thread(target=lambda: results.append(down(20_000, x)))
+                    thread.start(); thread.join()
+            print(set(results), len(results))
+        """)
+        self.assertEqual(output, "{20000} 6\n")
+
     def test_arguments_that_are_never_taken_do_not_use_up_the_c_stack(self):
         output = run_alone("""
             import sys
@@ -183,6 +220,36 @@ class Recursion(Case):
             print(down(50_000, 2**80), down(50_000, "text"))
         """)
         self.assertEqual(output, "50000 50000\n")
+
+
+class Greenlets(Case):
+    def test_calls_that_end_in_another_order_than_they_began(self):
+        try:
+            import greenlet
+        except ImportError:
+            self.skipTest("greenlet is not installed here")
+        main = greenlet.getcurrent()
+
+        class Switching:
+            def __radd__(self, other):
+                main.switch()
+                return other
+
+        def add(x, y, large):
+            return x + y
+
+        def switch():
+            add(1, Switching(), 2**80)  # is interpreted
+            main.switch()
+        self.compiled(add, 1, 2, 3)
+        for _ in range(200):
+            pair = [greenlet.greenlet(switch) for _ in range(2)]
+            for _ in range(3):
+                for one in pair:
+                    one.switch()
+        entered = self.jit.stats(add)["entered"]
+        add(1, 2, 3)
+        self.assertEqual(self.jit.stats(add)["entered"], entered + 1, self.jit.explain(add))
 
 
 ENDLESS = """

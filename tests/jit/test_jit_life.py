@@ -174,6 +174,23 @@ class Memory(Case):
         self.assertEqual((sys.getrefcount(a), sys.getrefcount(b)), before)
         self.assertGreater(self.jit.stats(space.f)["left"], 0)
 
+    def test_references_of_what_is_compared_with_none(self):
+        space = define("""
+            def f(a, b, n):
+                found = 0
+                for i in range(n):
+                    if (a if i & 1 else b) is None:
+                        found += 1
+                    if (b if i & 2 else a) is not None:
+                        found += 2
+                return found
+        """)
+        arguments = [1], tuple([1, len(sys.argv)])
+        self.compiled(space.f, *arguments, 10)
+        before = [sys.getrefcount(argument) for argument in arguments]
+        self.assertEqual(space.f(*arguments, 1000), 2000)
+        self.assertEqual([sys.getrefcount(argument) for argument in arguments], before)
+
     def test_an_exception_that_is_handled_goes_away_in_time(self):
         # Its traceback has the frames, and they have what is to be dropped.
         space = define("""

@@ -19,12 +19,14 @@ use crate::parts;
 use crate::phis;
 use crate::record::{InProgress, Record};
 use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve, Target};
+use crate::stack;
 use crate::symbols;
 use crate::tally;
 use crate::unbox::fits;
 use cranelift_codegen::ir::{Function, UserFuncName};
 use cranelift_codegen::Context;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{
     PyCFunction, PyCode, PyDict, PyFunction, PyList, PyModule, PyString, PyTuple, PyType,
@@ -35,8 +37,6 @@ use std::rc::Rc;
 
 /// How deep callees are compiled for their callers.
 const MOST_NESTED: usize = 5;
-/// The largest stack frame of compiled code, in bytes.
-pub const LARGEST_FRAME: u32 = 4096;
 
 /// What is compiled for.
 struct Resolver<'py, 'a> {
@@ -111,6 +111,10 @@ pub fn compile_loop(
 
 /// The IR and the machine code of what a function was compiled to, as it would be compiled now.
 pub fn listing(function: &Bound<'_, PyFunction>, compiled: &Compiled) -> Result<String, String> {
+    // SAFETY: attached, as the binding says.
+    if stack::room(unsafe { ffi::PyThreadState_GetUnchecked() }.cast()) <= 0 {
+        return Err("too little of the C stack is left".into());
+    }
     let Compiled { parameters, stack, start, outer, .. } = compiled;
     let start = Start { unit: *start, locals: parameters, stack, outer: outer.as_ref() };
     let mut listing = String::new();
@@ -258,7 +262,7 @@ fn translate(
         if !made.buffer.relocs().is_empty() {
             return Err("it needs a function of the compiler's library".into());
         }
-        if made.frame_size > LARGEST_FRAME {
+        if made.frame_size > stack::LARGEST_FRAME {
             return Err("too many variables".into());
         }
         if let (Some(listing), Some(code)) = (&mut listing, &made.vcode) {

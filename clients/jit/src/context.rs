@@ -31,24 +31,16 @@ pub struct Context {
     pub words: [MaybeUninit<u64>; MOST_WORDS],
     /// The frames that were left.
     pub log: Vec<Left>,
-    /// References whose release may run code of the program.
-    pub kept: Vec<*mut pyo3::ffi::PyObject>,
 }
 
 impl Context {
     /// For an entry.
     pub fn new(thread: *mut crate::python::ThreadState) -> Self {
         let words = [MaybeUninit::uninit(); MOST_WORDS];
-        Self { thread, turns: i64::MAX, exit: 0, words, log: Vec::new(), kept: Vec::new() }
+        Self { thread, turns: i64::MAX, exit: 0, words, log: Vec::new() }
     }
 
-    /// Takes over a reference until compiled code is left, which is soon.
-    pub fn keep_until_left(&mut self, object: *mut pyo3::ffi::PyObject) {
-        self.kept.push(object);
-        self.turns = 0;
-    }
-
-    /// Releases what the frames in the log own, which are forgotten, and what was kept.
+    /// Releases what the frames in the log own, which are forgotten. That may run code of the program.
     ///
     /// # Safety
     /// Attached; the code that has left is alive, and compiled code is not running.
@@ -58,11 +50,10 @@ impl Context {
             let exits = unsafe { (*left.table).exits.get() };
             let Some(exit) = exits.and_then(|exits| exits.get(left.exit)) else { continue };
             let owned = exit.owned.iter().filter_map(|place| left.words.get(usize::from(*place)));
-            self.kept.extend(owned.map(|word| *word as usize as *mut pyo3::ffi::PyObject));
-        }
-        for object in std::mem::take(&mut self.kept) {
-            // SAFETY: attached, by contract; the reference is the frame's or was handed over.
-            unsafe { pyo3::ffi::Py_DECREF(object) };
+            for word in owned {
+                // SAFETY: attached, by contract; the reference is the frame's.
+                unsafe { pyo3::ffi::Py_DECREF(*word as usize as *mut pyo3::ffi::PyObject) };
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The vectorcall of compiled functions: from objects to machine words, and back.
 
 use crate::bind::gather;
-use crate::compile::{compile, LARGEST_FRAME};
+use crate::compile::compile;
 use crate::compiled::Compiled;
 use crate::context::{Context, Outcome, LEFT};
 use crate::depend::{observers, unobserved};
@@ -12,11 +12,11 @@ use crate::parts;
 use crate::python::{int_value, CodeObject, PyFunction_SetVectorcall, ThreadState};
 use crate::record::{self, count, Observers, Record};
 use crate::slot::Cause;
+use crate::stack;
 use crate::unbox::{fits, unbox_one};
 use framehook::raw::Api;
 use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
-use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -27,11 +27,6 @@ const MOST_VERSIONS: usize = 2;
 const MOST_CHANGES: u32 = 4;
 /// After so many entries a function is judged: by how often it was left.
 const JUDGED: u64 = 64;
-/// How many entries, or frames continued, may be in each other on the C stack before functions are given back: a call of a function
-/// with its own vectorcall needs no C stack, and CPython's recursion of Python functions is not bounded by it.
-const MOST_NESTED: u32 = 40;
-/// The C stack that is left alone, in bytes.
-const RESERVE: usize = 256 << 10;
 
 /// Whether compiled code is entered at all.
 pub static ENABLED: AtomicBool = AtomicBool::new(false);
@@ -39,11 +34,6 @@ pub static ENABLED: AtomicBool = AtomicBool::new(false);
 pub static HOOK: AtomicI64 = AtomicI64::new(0);
 /// Every Python function's vectorcall, as the interpreter has set it.
 static ORIGINAL: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static NESTED: Cell<u32> = const { Cell::new(0) };
-    static STACK_END: Cell<usize> = const { Cell::new(0) };
-}
 
 type Vectorcall = unsafe extern "C" fn(
     *mut PyObject,
@@ -115,6 +105,7 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
     let own = unsafe { (*raw).vectorcall }.map_or(0, |own| own as usize);
     ORIGINAL.store(own, Ordering::Relaxed);
     parts::names(py);
+    stack::prepare(py);
     Ok(())
 }
 
@@ -128,19 +119,15 @@ unsafe fn interpret(
     flags: usize,
     names: *mut PyObject,
 ) -> *mut PyObject {
-    let nested = NESTED.get();
-    if nested >= MOST_NESTED {
-        // SAFETY: `function` has this crate's vectorcall, so it is a function.
-        unsafe { give_back(function) };
-    }
-    NESTED.set(nested + 1);
-    // SAFETY: `prepare` has stored the address of a function of this type; the arguments are the caller's.
-    let result = unsafe {
+    // SAFETY: attached. `function` has this crate's vectorcall, so it is a function. `prepare` has stored the address of a function of
+    // this type; the arguments are the caller's.
+    unsafe {
+        if stack::is_deep(ffi::PyThreadState_GetUnchecked().cast()) {
+            give_back(function);
+        }
         let original = std::mem::transmute::<usize, Vectorcall>(ORIGINAL.load(Ordering::Relaxed));
         original(function, arguments, flags, names)
-    };
-    NESTED.set(nested);
-    result
+    }
 }
 
 /// # Safety
@@ -205,17 +192,17 @@ unsafe extern "C" fn enter(
         }
     };
     let mut words = [0u64; MOST_ARGUMENTS];
-    // SAFETY: attached; the code is alive, for nothing of the program runs before the next line but one.
-    let found = unsafe { choose(function, record, thread, given, &mut words) };
+    let depth = stack::room(thread);
+    let found = if depth > 0 {
+        // SAFETY: attached; the code is alive, for nothing of the program runs before the next line but one.
+        unsafe { choose(function, record, thread, given, &mut words) }
+    } else {
+        None
+    };
     let Some(compiled) = found else {
         // SAFETY: as this function is called.
         return unsafe { interpret(function, arguments, flags, names) };
     };
-    let depth = room(thread);
-    if depth <= 0 {
-        // SAFETY: as this function is called.
-        return unsafe { interpret(function, arguments, flags, names) };
-    }
     // SAFETY: a code object; it keeps the record while foreign code runs.
     unsafe { ffi::Py_INCREF(code) };
     // The caller may have borrowed them from a list that is changed now.
@@ -230,35 +217,6 @@ unsafe extern "C" fn enter(
     // SAFETY: taken above.
     unsafe { ffi::Py_DECREF(code) };
     result
-}
-
-/// How many calls may be in each other: what the recursion limit allows, and the C stack of this thread.
-pub fn room(thread: *const ThreadState) -> i64 {
-    // SAFETY: the state of the attached thread, which alone changes the field.
-    let remaining = i64::from(unsafe { (*thread).py_recursion_remaining }) - 8;
-    let mut end = STACK_END.get();
-    if end == 0 {
-        end = stack_end();
-        STACK_END.set(end);
-    }
-    let here = std::ptr::from_ref(&end) as usize;
-    let stack = here.saturating_sub(end).saturating_sub(RESERVE) / (2 * LARGEST_FRAME as usize);
-    remaining.min(stack as i64)
-}
-
-/// The lowest address of this thread's stack.
-fn stack_end() -> usize {
-    // SAFETY: the attributes are filled by the first function, read by the second, and freed by the third.
-    unsafe {
-        let mut attributes = std::mem::zeroed();
-        let (mut start, mut size) = (std::ptr::null_mut(), 0);
-        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
-            return usize::MAX;
-        }
-        libc::pthread_attr_getstack(&attributes, &mut start, &mut size);
-        libc::pthread_attr_destroy(&mut attributes);
-        start as usize
-    }
 }
 
 /// A version for these arguments, which are stored into `words`.
@@ -414,28 +372,20 @@ unsafe fn run(
     // SAFETY: by contract.
     let outcome = unsafe { compiled.run(&mut context, depth, words) };
     if outcome.object != LEFT {
-        // SAFETY: attached; an object is one of the arguments or constants, which are alive. Nothing was left.
-        return unsafe {
-            let result = box_result(compiled, outcome);
-            context.release();
-            result
-        };
+        // SAFETY: attached; an object is one of the arguments or constants, which are alive.
+        return unsafe { box_result(compiled, outcome) };
     }
-    let nested = NESTED.get();
     let cause = judge(record, &context);
-    if cause == Some(Cause::Depth) || nested >= MOST_NESTED {
+    if cause == Some(Cause::Depth) || stack::is_deep(thread) {
         // SAFETY: a function.
         unsafe { give_back(function) };
     }
-    NESTED.set(nested + 1);
     // SAFETY: the log is of this entry, whose code `compiled` keeps; the arguments are alive until the vectorcall returns.
-    let result = unsafe {
+    unsafe {
         let result = exit::continue_frames(&mut context, function);
         context.release(); // where the frames could not be made
         result
-    };
-    NESTED.set(nested);
-    result
+    }
 }
 
 /// The object for a value that compiled code has returned.

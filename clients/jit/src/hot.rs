@@ -6,9 +6,8 @@
 use crate::code::{self, kind_of, literal};
 use crate::compile::{compile_loop, Start};
 use crate::compiled::Compiled;
-use crate::containers;
 use crate::context::{Context, LEFT};
-use crate::entry::{self, box_result, judge, room};
+use crate::entry::{self, box_result, judge};
 use crate::exit;
 use crate::iterators;
 use crate::kind::Kind;
@@ -17,6 +16,7 @@ use crate::parts;
 use crate::python::ThreadState;
 use crate::record::{count, Record};
 use crate::slot::{Cause, Exit};
+use crate::stack;
 use crate::unbox::unbox_one;
 use framehook::raw::Loop;
 use framehook::{HotLoop, LoopAnswer};
@@ -39,6 +39,13 @@ const MOST_LOOPS: usize = 3;
 
 /// A loop callback. `record` is that of the code.
 pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopAnswer<'py>> {
+    // SAFETY: attached, as the loop proves.
+    let thread = unsafe { ffi::PyThreadState_GetUnchecked() }.cast::<ThreadState>();
+    let depth = stack::room(thread);
+    if depth <= 0 {
+        hot.set_turns(TURNS.load(Ordering::Relaxed)); // another thread, or caller, may have room
+        return Ok(LoopAnswer::Continue);
+    }
     let function = hot.function().cast_into::<PyFunction>();
     let Ok(function) = function else { return never(hot) };
     if !parts::code_of(&function).is(hot.code()) {
@@ -56,8 +63,6 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     let Some(words) = all_words(hot, &outside, &compiled, &state.words)? else {
         return never(hot);
     };
-    // SAFETY: attached, as the loop proves.
-    let thread = unsafe { ffi::PyThreadState_GetUnchecked() }.cast::<ThreadState>();
     // SAFETY: attached; the frame keeps the function, whose globals and builtins it was compiled for.
     if !unsafe { compiled.is_valid() && compiled.is_unobserved(thread) } {
         return Ok(LoopAnswer::Continue);
@@ -67,18 +72,14 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     count(&record.entered);
     let mut context = Context::new(thread);
     take_over(hot, &state);
-    for value in outside.iter().flatten().filter(|value| containers::kind_of(value).is_some()) {
+    for value in outside.iter().flatten().filter(|value| kind_of(value).holds_objects()) {
         std::mem::forget(value.clone()); // a reference of compiled code's own
     }
     // SAFETY: attached; these are the words for this code, which is valid.
-    let outcome = unsafe { compiled.run(&mut context, room(thread), &words) };
+    let outcome = unsafe { compiled.run(&mut context, depth, &words) };
     if outcome.object != LEFT {
         // SAFETY: attached; objects that were passed in are in the frame's slots.
-        let result = unsafe {
-            let result = box_result(&compiled, outcome);
-            context.release();
-            result
-        };
+        let result = unsafe { box_result(&compiled, outcome) };
         return answer(hot, &compiled, result);
     }
     let cause = judge(record, &context);
@@ -144,7 +145,7 @@ fn never<'py>(hot: &mut HotLoop<'_, 'py>) -> PyResult<LoopAnswer<'py>> {
 /// nothing, the interpreter computes it again.
 fn failed<'py>(hot: &HotLoop<'_, 'py>, compiled: &Compiled) -> PyResult<LoopAnswer<'py>> {
     let error = PyErr::fetch(hot.py());
-    let takes = compiled.parameters.iter().chain(&compiled.stack).any(Kind::holds_containers);
+    let takes = compiled.parameters.iter().chain(&compiled.stack).any(Kind::holds_objects);
     Ok(if compiled.stores || takes { LoopAnswer::Unwind(error) } else { LoopAnswer::Continue })
 }
 
@@ -233,7 +234,7 @@ fn read(
     let mut state = State::default();
     for index in 0..count {
         let kind = hot.local(index)?.map_or(Kind::Unbound, |object| local_kind(&object));
-        state.taken.extend(kind.is_container().then_some(index));
+        state.taken.extend(kind.holds_objects().then_some(index));
         state.locals.push(kind);
     }
     let kinds = outside.iter().map(|value| value.as_ref().map_or(Kind::Unbound, local_kind));
@@ -245,10 +246,10 @@ fn read(
         };
         let known = state.words.len();
         if let Some(kind) = iterators::state(&object, &mut state.words)? {
-            if kind.holds_containers() {
+            if kind.holds_objects() {
                 state.iterators.push(count + index);
                 let words = state.words.get(known..).unwrap_or(&[]);
-                kind.find_containers(words, &mut |_, word| state.held.push(*word as usize));
+                kind.find_objects(words, &mut |_, word| state.held.push(*word as usize));
             }
             state.stack.push(kind);
             continue;
@@ -259,7 +260,7 @@ fn read(
         if !unsafe { unbox_one(&kind, object.as_ptr(), &mut |word| state.words.push(word)) } {
             return Ok(None);
         }
-        state.taken.extend(kind.is_container().then_some(count + index));
+        state.taken.extend(kind.holds_objects().then_some(count + index));
         state.stack.push(kind);
     }
     Ok(Some(state))

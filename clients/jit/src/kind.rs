@@ -113,13 +113,18 @@ impl Kind {
         matches!(self, Self::List(_) | Self::TupleObject(_) | Self::Bytes | Self::ByteArray)
     }
 
-    /// Whether there is a container in it.
-    pub fn holds_containers(&self) -> bool {
+    /// Whether its first word is an object to which compiled code may have a reference.
+    fn is_counted(&self) -> bool {
+        matches!(self, Self::Object | Self::Function(_) | Self::Buffer { .. }) || self.is_container()
+    }
+
+    /// Whether there is such an object in it.
+    pub fn holds_objects(&self) -> bool {
         match self {
-            Self::Tuple(items) | Self::Zip(items) => items.iter().any(Self::holds_containers),
-            Self::Enumerate(inner) | Self::InCell(inner) => inner.holds_containers(),
+            Self::Tuple(items) | Self::Zip(items) => items.iter().any(Self::holds_objects),
+            Self::Enumerate(inner) | Self::InCell(inner) => inner.holds_objects(),
             Self::Iterator { .. } => true,
-            other => other.is_container(),
+            other => other.is_counted(),
         }
     }
 
@@ -263,24 +268,24 @@ impl Kind {
         }
     }
 
-    /// Calls `found` for each container among the words of a value of this kind; the words that are left.
-    pub fn find_containers<'w, W>(
+    /// Calls `found` for each of these objects among the words of a value of this kind; the words that are left.
+    pub fn find_objects<'w, W>(
         &self,
         words: &'w [W],
         found: &mut impl FnMut(&Kind, &W),
     ) -> &'w [W] {
-        let (container, words_of_its_own) = match self {
+        let (counted, words_of_its_own) = match self {
             Self::Tuple(items) | Self::Zip(items) => {
-                return items.iter().fold(words, |words, item| item.find_containers(words, found));
+                return items.iter().fold(words, |words, item| item.find_objects(words, found));
             }
             Self::Enumerate(iterator) => {
-                return iterator.find_containers(words.get(1..).unwrap_or(&[]), found);
+                return iterator.find_objects(words.get(1..).unwrap_or(&[]), found);
             }
-            Self::InCell(kind) => return kind.find_containers(words, found),
+            Self::InCell(kind) => return kind.find_objects(words, found),
             Self::Iterator { of, .. } => (Some(&**of), 2),
-            kind => (kind.is_container().then_some(kind), kind.count()),
+            kind => (kind.is_counted().then_some(kind), kind.count()),
         };
-        if let (Some(kind), Some(word)) = (container, words.first()) {
+        if let (Some(kind), Some(word)) = (counted, words.first()) {
             found(kind, word);
         }
         words.get(words_of_its_own..).unwrap_or(&[])
@@ -367,10 +372,10 @@ impl Val {
         Self { owned: false, ..self.clone() }
     }
 
-    /// The containers in it.
-    pub fn containers(&self) -> SmallVec<[(Kind, Value); 2]> {
+    /// The objects in it to which it may have references.
+    pub fn objects(&self) -> SmallVec<[(Kind, Value); 2]> {
         let mut out = SmallVec::new();
-        self.kind.find_containers(&self.words, &mut |kind, word| out.push((kind.clone(), *word)));
+        self.kind.find_objects(&self.words, &mut |kind, word| out.push((kind.clone(), *word)));
         out
     }
 

@@ -41,6 +41,7 @@ mod resolve;
 mod seen;
 mod sequences;
 mod slot;
+mod stack;
 mod symbols;
 mod tally;
 mod unbox;

@@ -3,11 +3,11 @@
 //! *No foreign code*: none of it runs code of the program. New ints and floats are not tracked by the collector, a list that is
 //! made at most has the collector run later, and only what `is_plain` says so of is freed at once.
 
-use crate::context::Context;
 use crate::kind::Kind;
 use crate::lists::Item;
 use crate::python::{self, type_of, CellObject};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
+use std::collections::HashMap;
 
 pub fn int_type() -> usize {
     std::ptr::addr_of_mut!(ffi::PyLong_Type) as usize
@@ -70,69 +70,88 @@ pub unsafe fn is_simple(object: *mut PyObject) -> bool {
     text.contains(&ty) || unsafe { is_number_or_none(object) }
 }
 
-/// Whether so many references to an object can be released by compiled code: others keep it, or no code of the program runs when it
-/// is freed.
+/// Whether no code of the program runs when all of these references are released, one by one: others keep the objects, or what is freed
+/// are containers of such objects, and numbers and text.
 ///
 /// # Safety
-/// As for `is_simple`.
-pub unsafe fn is_free_to_go(object: *mut PyObject, depth: u32, references: isize) -> bool {
-    // SAFETY: by contract.
-    if unsafe { is_simple(object) || ffi::Py_REFCNT(object) > references } {
-        return true;
-    }
-    // SAFETY: by contract.
-    let ty = unsafe { type_of(object) };
-    if ty == std::ptr::addr_of_mut!(ffi::PyByteArray_Type) {
-        return true;
-    }
-    if depth == 0 {
-        return false;
-    }
-    let items = if ty == std::ptr::addr_of_mut!(ffi::PyTuple_Type) {
-        // SAFETY: an exact tuple.
-        unsafe { std::ptr::addr_of!((*object.cast::<ffi::PyTupleObject>()).ob_item).cast() }
-    } else if ty == std::ptr::addr_of_mut!(ffi::PyList_Type) {
-        // SAFETY: an exact list.
-        unsafe { (*object.cast::<ffi::PyListObject>()).ob_item.cast_const() }
-    } else {
-        return false;
-    };
+/// The thread is attached; objects that are alive.
+pub unsafe fn are_plain(objects: &[*mut PyObject]) -> bool {
     let (long, float) =
         (std::ptr::addr_of_mut!(ffi::PyLong_Type), std::ptr::addr_of_mut!(ffi::PyFloat_Type));
-    // SAFETY: the container's own items, which are alive; nothing changes it meanwhile. One that is in it several times, or in several of
-    // its items, is so at most as often as the product of the sizes on the way to one of its places.
+    let may_matter = |object: &*mut PyObject| {
+        // SAFETY: an object of the caller, or an item of a container that is alive; nothing changes them meanwhile.
+        let ty = unsafe { type_of(*object) };
+        // SAFETY: as above.
+        ty != long && ty != float && !unsafe { is_simple(*object) }
+    };
+    // Of objects with several references: how many of them go. What is freed loses its items.
+    let mut gone: HashMap<*mut PyObject, isize> = HashMap::new();
+    let mut work: Vec<*mut PyObject> = objects.iter().copied().filter(may_matter).collect();
+    while let Some(object) = work.pop() {
+        // SAFETY: as above.
+        let (ty, references) = unsafe { (type_of(object), ffi::Py_REFCNT(object)) };
+        if references > 1 {
+            let count = gone.entry(object).or_insert(0);
+            *count += 1;
+            if *count < references {
+                continue;
+            }
+        }
+        if ty == std::ptr::addr_of_mut!(ffi::PyByteArray_Type) {
+            continue;
+        }
+        // SAFETY: as above.
+        let Some(items) = (unsafe { items_of(object) }) else { return false };
+        work.extend(items.iter().copied().filter(may_matter));
+    }
+    true
+}
+
+/// The items of an exact list or tuple.
+///
+/// # Safety
+/// An object that is alive, and the thread is attached; the result is used until the container changes.
+pub unsafe fn items_of<'a>(object: *mut PyObject) -> Option<&'a [*mut PyObject]> {
+    // SAFETY: by contract. A list without items may have no memory for them.
     unsafe {
-        let size = ffi::Py_SIZE(object);
-        (0..size).all(|index| {
-            let item = *items.offset(index);
-            let ty = type_of(item);
-            ty == long || ty == float || is_free_to_go(item, depth - 1, references * size)
-        })
+        let ty = type_of(object);
+        let items = if ty == std::ptr::addr_of_mut!(ffi::PyTuple_Type) {
+            std::ptr::addr_of!((*object.cast::<ffi::PyTupleObject>()).ob_item).cast()
+        } else if ty == std::ptr::addr_of_mut!(ffi::PyList_Type) {
+            (*object.cast::<ffi::PyListObject>()).ob_item.cast_const()
+        } else {
+            return None;
+        };
+        let size = ffi::Py_SIZE(object) as usize;
+        Some(if size == 0 { &[] } else { std::slice::from_raw_parts(items, size) })
     }
 }
 
-/// Whether no code of the program runs when a container is freed.
+/// Whether no code of the program runs when a reference to a container is released.
 ///
 /// # Safety
 /// As for `is_simple`.
 pub unsafe extern "C" fn is_plain(container: *mut PyObject) -> u64 {
     // SAFETY: by contract.
-    u64::from(unsafe { is_free_to_go(container, 3, 1) })
+    u64::from(unsafe { are_plain(&[container]) })
 }
 
-/// Takes over the last reference to a container.
+/// The same of references to so many containers.
 ///
 /// # Safety
-/// Attached; the reference is the caller's own, and `context` is that of the entry in progress.
-pub unsafe extern "C" fn free(context: *mut Context, container: *mut PyObject) {
+/// As for `are_plain`.
+pub unsafe extern "C" fn all_plain(containers: *const *mut PyObject, count: i64) -> u64 {
     // SAFETY: by contract.
-    unsafe {
-        if is_free_to_go(container, 3, 1) {
-            ffi::Py_DECREF(container);
-        } else {
-            (*context).keep_until_left(container);
-        }
-    }
+    u64::from(unsafe { are_plain(std::slice::from_raw_parts(containers, count as usize)) })
+}
+
+/// Frees a container, of which the caller has the last reference.
+///
+/// # Safety
+/// Attached; a guard has found that no code of the program runs.
+pub unsafe extern "C" fn free(container: *mut PyObject) {
+    // SAFETY: by contract.
+    unsafe { ffi::Py_DECREF(container) };
 }
 
 /// The value of an exact int; 0: it does not fit.
@@ -161,7 +180,7 @@ unsafe fn put(place: *mut *mut PyObject, object: *mut PyObject) -> u64 {
     // SAFETY: by contract: the list owns the item.
     unsafe {
         let old = *place;
-        if !is_free_to_go(old, 2, 1) {
+        if !are_plain(&[old]) {
             ffi::Py_DECREF(object);
             return 0;
         }

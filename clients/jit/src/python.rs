@@ -16,6 +16,8 @@ pub struct ThreadState {
     whence: c_int,
     state: c_int,
     pub py_recursion_remaining: c_int,
+    py_recursion_limit: c_int,
+    pub c_recursion_remaining: c_int,
 }
 
 /// Where compiled code finds the flags.

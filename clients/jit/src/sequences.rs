@@ -4,7 +4,7 @@
 //! raises, nothing has changed, the exception is cleared, and the interpreter does the same once more.
 
 use crate::lists::{cleared, succeeded, within, Item, FLOAT, INT};
-use crate::objects::{is_free_to_go, is_simple};
+use crate::objects::{are_plain, is_simple, items_of};
 use crate::python::{int_value, type_of};
 use pyo3::ffi::{self, PyObject};
 
@@ -149,13 +149,11 @@ pub unsafe extern "C" fn store_slice(
 ) -> u64 {
     // SAFETY: by contract.
     let (start, stop) = unsafe { within(size(list), start, stop) };
-    // SAFETY: by contract. Nothing changes the list meanwhile.
-    let plain = |index| unsafe { is_free_to_go(item(list, index), 2, stop - start) };
-    // SAFETY: by contract. What is replaced is freed without code of the program.
-    u64::from(
-        (start..stop).all(plain)
-            && unsafe { succeeded(ffi::PyList_SetSlice(list, start, stop, other)) } != 0,
-    )
+    // SAFETY: by contract. Nothing changes the list meanwhile, and what is replaced is freed without code of the program.
+    unsafe {
+        let old = &items_of(list).unwrap_or(&[])[start as usize..stop as usize];
+        u64::from(are_plain(old) && succeeded(ffi::PyList_SetSlice(list, start, stop, other)) != 0)
+    }
 }
 
 /// `del list[index]` of an index within the list; 0: leave.

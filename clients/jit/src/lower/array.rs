@@ -42,7 +42,7 @@ impl Lowering<'_, '_> {
         self.call_helper(buffers::locate as *const () as usize, &[object, place], false);
         let start = self.b.ins().stack_load(I64, slot, 0);
         let count = self.b.ins().stack_load(I64, slot, 8);
-        Ok(Val::new(value.kind, &[object, start, count]))
+        Ok(Val { owned: value.owned, ..Val::new(value.kind, &[object, start, count]) })
     }
 
     /// `len(array)`; leaves if the view was released.

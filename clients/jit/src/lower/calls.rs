@@ -12,7 +12,7 @@ use cranelift_codegen::ir::{InstBuilder, MemFlags, StackSlotData, StackSlotKind}
 impl Lowering<'_, '_> {
     /// A call with so many arguments, of which the last ones have these names.
     pub(super) fn call(&mut self, count: usize, names: &[usize]) -> Result<Flow> {
-        if self.stack.iter().any(|value| value.kind.holds_containers())
+        if self.stack.iter().any(|value| value.kind.holds_objects())
             && self.calls_function(count)
         {
             // What a callee is given stays alive, whatever it changes.
@@ -292,6 +292,9 @@ impl Lowering<'_, '_> {
             other => Val::plain(other),
         };
         self.stack.push(result);
+        if callee.stores {
+            self.release_after_call();
+        }
         Ok(Flow::Next)
     }
 }

@@ -124,7 +124,7 @@ impl Lowering<'_, '_> {
 
     /// The next value, or on behind the loop.
     pub(super) fn for_iter(&mut self, instruction: Instruction) -> Result<Flow> {
-        let holds = self.stack.last().is_some_and(|iterator| iterator.kind.holds_containers());
+        let holds = self.stack.last().is_some_and(|iterator| iterator.kind.holds_objects());
         if holds {
             self.secure();
         }
@@ -137,7 +137,7 @@ impl Lowering<'_, '_> {
         let (body, end) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(is_over, end, &[], body, &[]);
         self.b.switch_to_block(end);
-        self.may_release(&iterator);
+        self.may_release(std::slice::from_ref(&iterator));
         self.stack.pop();
         self.release(&iterator);
         let edge = self.edge(target);

@@ -151,6 +151,8 @@ pub struct Lowering<'a, 'f> {
     scratch: Option<StackSlot>,
     /// For items that are put into a list.
     items: Option<StackSlot>,
+    /// For containers that are released together.
+    released: Option<StackSlot>,
     /// Where empty lists were made, by their word.
     origins: HashMap<Value, u32>,
     learned: BTreeMap<u32, Kind>,
@@ -258,6 +260,7 @@ pub fn lower<'a>(
         arguments: None,
         scratch: None,
         items: None,
+        released: None,
         origins: HashMap::new(),
         learned: BTreeMap::new(),
         signatures: HashMap::new(),
@@ -355,7 +358,7 @@ impl Lowering<'_, '_> {
                 }
                 _ => {}
             }
-            value.owned = self.source.takes_over && kind.holds_containers();
+            value.owned = self.source.takes_over && kind.holds_objects();
             let value = self.own(value);
             let value = self.located(value)?;
             self.locals.push(value);
@@ -388,7 +391,7 @@ impl Lowering<'_, '_> {
         let mut values = |kinds: Vec<Kind>| -> Vec<Val> {
             let value = |kind: Kind| {
                 let count = kind.count();
-                let owned = kind.holds_containers();
+                let owned = kind.holds_objects();
                 Val { kind, words: words.by_ref().take(count).collect(), owned }
             };
             kinds.into_iter().map(value).collect()
@@ -604,7 +607,7 @@ impl Lowering<'_, '_> {
                 let places: Vec<u16> = value.words.iter().map(place).collect();
                 Slot::of(&value.kind, &places).0
             };
-            let owned = all().filter(|value| value.owned).flat_map(Val::containers);
+            let owned = all().filter(|value| value.owned).flat_map(Val::objects);
             let in_call = exit.cause == Cause::Call && !self.source.repeats_calls;
             let Instruction { start, unit, next, .. } = exit.instruction;
             exits.push(Exit {

@@ -1,11 +1,12 @@
-//! References to containers.
+//! References to objects that are no numbers.
 //!
-//! *Owners*: a container in a local variable is a reference of the frame's own, and so is each one on the stack where a block starts.
+//! *Owners*: an object in a local variable is a reference of the frame's own, and so is each one on the stack where a block starts.
 //! Within a block a value on the stack may borrow: the variable or the container that it was loaded from keeps it alive until
 //! `secure` is called, which happens before anything is released and before a block ends. What a callee gets is kept by its caller.
 //!
-//! A reference is released after all guards of its instruction, and only if no code of the program can run: `may_release` leaves
-//! before the instruction otherwise. What is released all the same is kept until compiled code has been left.
+//! References are released after all guards of their instruction, and only if no code of the program can run: `may_release` leaves
+//! before the instruction otherwise, of all that it releases together. A callee that changes containers may take the other references
+//! away, so behind its call there is another guard (`release_after_call`).
 
 use super::{Lowering, Val};
 use crate::kind::Kind;
@@ -15,7 +16,12 @@ use crate::python::REFERENCES;
 use crate::slot::Cause;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{AbiParam, InstBuilder, MemFlags, Signature, Value};
+use cranelift_codegen::ir::{
+    AbiParam, Block, InstBuilder, MemFlags, Signature, StackSlot, StackSlotData, StackSlotKind, Value,
+};
+
+/// Of so many objects it is compared whether two are the same.
+const FEW: usize = 4;
 
 /// How many values an instruction takes from the stack and uses without keeping them.
 pub(super) fn consumed(opcode: u8, argument: u32) -> usize {
@@ -23,6 +29,8 @@ pub(super) fn consumed(opcode: u8, argument: u32) -> usize {
         op::POP_TOP
         | op::TO_BOOL
         | op::YIELD_VALUE
+        | op::POP_JUMP_IF_NONE
+        | op::POP_JUMP_IF_NOT_NONE
         | op::UNARY_NOT
         | op::LIST_EXTEND
         | op::UNPACK_SEQUENCE => 1,
@@ -49,14 +57,14 @@ impl Lowering<'_, '_> {
         }
         self.secure();
         let taken: Vec<Val> = self.stack.iter().skip(start).filter(|v| v.owned).cloned().collect();
-        taken.iter().for_each(|value| self.may_release(value));
+        self.may_release(&taken);
         taken
     }
 
     /// A store releases an item, from which a value on the stack below what is consumed may be borrowed.
     pub(super) fn before_storing_item(&mut self, count: usize) {
         let below = self.stack.len().saturating_sub(count);
-        if self.stack.iter().take(below).any(|v| v.kind.holds_containers() && !v.owned) {
+        if self.stack.iter().take(below).any(|v| v.kind.holds_objects() && !v.owned) {
             self.secure();
         }
     }
@@ -70,7 +78,7 @@ impl Lowering<'_, '_> {
         taken.iter().for_each(|value| self.release(value));
     }
 
-    /// Has all of the stack own its containers. To be called before the instruction's first exit.
+    /// Has all of the stack own its objects. To be called before the instruction's first exit.
     pub(super) fn secure(&mut self) {
         self.own_stack();
         for (value, before) in self.stack.iter().zip(&mut self.before.1) {
@@ -91,10 +99,10 @@ impl Lowering<'_, '_> {
 
     /// The value with references of its own.
     pub(super) fn own(&mut self, value: Val) -> Val {
-        if value.owned || !value.kind.holds_containers() {
+        if value.owned || !value.kind.holds_objects() {
             return value;
         }
-        for (_, object) in value.containers() {
+        for (_, object) in value.objects() {
             self.keep(object);
         }
         Val { owned: true, ..value }
@@ -110,26 +118,99 @@ impl Lowering<'_, '_> {
         self.b.ins().store(flags, more, object, REFERENCES);
     }
 
-    /// Leaves if code of the program could run when the value is released.
-    pub(super) fn may_release(&mut self, value: &Val) {
-        if !value.owned {
+    /// Leaves if code of the program could run when the values are released.
+    pub(super) fn may_release(&mut self, values: &[Val]) {
+        let exit = |this: &mut Self| this.exit_here(Cause::Guard);
+        self.guard_release(values, exit);
+    }
+
+    /// Goes to an exit if code of the program could run when the values are released.
+    fn guard_release(&mut self, values: &[Val], exit: impl FnOnce(&mut Self) -> Block) {
+        let owned = values.iter().filter(|value| value.owned).flat_map(Val::objects);
+        // Of these nothing but memory is freed.
+        let is_memory = |kind: &Kind| matches!(kind, Kind::Bytes | Kind::ByteArray);
+        let objects: Vec<Value> =
+            owned.filter(|(kind, _)| !is_memory(kind)).map(|(_, object)| object).collect();
+        if objects.is_empty() {
             return;
         }
-        for (kind, object) in value.containers() {
-            if !matches!(kind, Kind::List(_) | Kind::TupleObject(_)) {
-                continue; // nothing but memory is freed
+        let exit = exit(self);
+        let (last, go_on) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(last);
+        let may_be_last = self.may_be_last(&objects);
+        self.b.ins().brif(may_be_last, last, &[], go_on, &[]);
+        self.b.switch_to_block(last);
+        let plain = if let [object] = objects[..] {
+            self.call_helper(objects::is_plain as *const () as usize, &[object], true)
+        } else {
+            let slot = self.slot_for(objects.len());
+            for (index, object) in objects.iter().enumerate() {
+                self.b.ins().stack_store(*object, slot, 8 * index as i32);
             }
-            let exit = self.exit_here(Cause::Guard);
-            let (last, go_on) = (self.b.create_block(), self.b.create_block());
-            self.b.set_cold_block(last);
-            let count = self.b.ins().load(I32, MemFlags::trusted(), object, REFERENCES);
-            let one = self.b.ins().icmp_imm(IntCC::Equal, count, 1);
-            self.b.ins().brif(one, last, &[], go_on, &[]);
-            self.b.switch_to_block(last);
-            let plain = self.call_helper(objects::is_plain as *const () as usize, &[object], true);
-            self.b.ins().brif(plain, go_on, &[], exit, &[]);
-            self.b.switch_to_block(go_on);
+            let place = self.b.ins().stack_addr(I64, slot, 0);
+            let count = self.int(objects.len() as i64);
+            self.call_helper(objects::all_plain as *const () as usize, &[place, count], true)
+        };
+        self.b.ins().brif(plain, go_on, &[], exit, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
+    /// Memory for so many objects.
+    fn slot_for(&mut self, count: usize) -> StackSlot {
+        let size = 8 * count as u32;
+        let slot = if let Some(slot) = self.released {
+            slot
+        } else {
+            let data = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+            *self.released.insert(self.b.create_sized_stack_slot(data))
+        };
+        let data = &mut self.b.func.sized_stack_slots[slot];
+        data.size = data.size.max(size);
+        slot
+    }
+
+    /// A condition: at least one of these references may be the last one when the others are released.
+    fn may_be_last(&mut self, objects: &[Value]) -> Value {
+        let mut any = None;
+        let mut either = |this: &mut Self, condition: Value| {
+            any = Some(any.map_or(condition, |any| this.b.ins().bor(any, condition)));
+        };
+        let mut distinct: Vec<Value> = objects.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let are_few = distinct.len() <= FEW;
+        for (index, object) in distinct.iter().enumerate() {
+            let count = self.b.ins().load(I32, MemFlags::trusted(), *object, REFERENCES);
+            let own = objects.iter().filter(|other| *other == object).count();
+            let most = if are_few { own } else { objects.len() };
+            let last = self.b.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, count, most as i64);
+            either(self, last);
+            for other in distinct.iter().skip(index + 1).filter(|_| are_few) {
+                let same = self.b.ins().icmp(IntCC::Equal, *object, *other);
+                either(self, same);
+            }
         }
+        any.unwrap_or(self.context)
+    }
+
+    /// Releases what a call of a compiled function that changes containers has consumed, with its result on the stack. Leaves behind the
+    /// call, as the instruction's last exit, if code of the program could run then.
+    pub(super) fn release_after_call(&mut self) {
+        let taken = std::mem::take(&mut self.taken);
+        if taken.is_empty() {
+            return;
+        }
+        self.own_stack();
+        let instruction = self.instruction;
+        let exit = |this: &mut Self| {
+            this.instruction.start = instruction.next;
+            let (locals, stack) = (this.locals.clone(), this.stack.clone());
+            let exit = this.exit(locals, stack, Cause::Guard, None, taken.clone());
+            this.instruction = instruction;
+            exit
+        };
+        self.guard_release(&taken, exit);
+        self.after_consuming(&taken);
     }
 
     /// Releases what a value owns.
@@ -138,7 +219,7 @@ impl Lowering<'_, '_> {
             return;
         }
         let flags = MemFlags::trusted();
-        for (_, object) in value.containers() {
+        for (_, object) in value.objects() {
             let (last, more, go_on) =
                 (self.b.create_block(), self.b.create_block(), self.b.create_block());
             self.b.set_cold_block(last);
@@ -146,8 +227,7 @@ impl Lowering<'_, '_> {
             let one = self.b.ins().icmp_imm(IntCC::Equal, count, 1);
             self.b.ins().brif(one, last, &[], more, &[]);
             self.b.switch_to_block(last);
-            let helper = objects::free as *const () as usize;
-            self.call_helper(helper, &[self.context, object], false);
+            self.call_helper(objects::free as *const () as usize, &[object], false);
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(more);
             let fewer = self.b.ins().iadd_imm(count, -1);
@@ -173,18 +253,20 @@ impl Lowering<'_, '_> {
             indices.iter().filter_map(|index| self.locals.get(*index)).cloned().collect();
         if old.iter().any(|old| old.owned) {
             self.secure();
-            old.iter().for_each(|old| self.may_release(old));
+            self.may_release(&old);
         }
     }
 
     /// Emits the guards for the release of all variables: a value is about to be returned, which owns what it holds.
     pub(super) fn before_returning(&mut self) {
-        if !self.locals.iter().chain(&self.stack).any(|value| value.kind.holds_containers()) {
+        if !self.locals.iter().chain(&self.stack).any(|value| value.kind.holds_objects()) {
             return;
         }
         self.secure();
         let locals = self.locals.clone();
-        locals.iter().for_each(|local| self.may_release(local));
+        // That a running loop is left where it returns does not count against it.
+        let cause = if self.source.takes_over { Cause::End } else { Cause::Guard };
+        self.guard_release(&locals, |this| this.exit_here(cause));
     }
 
     pub(super) fn release_locals(&mut self) {

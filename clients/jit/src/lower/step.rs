@@ -78,10 +78,10 @@ impl Lowering<'_, '_> {
                 if first != second && self.locals.get(second).is_none_or(unbound) {
                     return Ok(self.leave()); // UnboundLocalError
                 }
+                self.before_replacing(&[first]);
                 if first != second {
                     self.bind(second)?;
                 }
-                self.before_replacing(&[first]);
                 self.store(first)?;
                 return self.load(second);
             }
@@ -244,13 +244,13 @@ impl Lowering<'_, '_> {
             }
             op::BUILD_TUPLE => {
                 let start = self.stack.len().checked_sub(argument as usize);
-                if self.stack.iter().any(|value| value.kind.holds_containers()) {
+                if self.stack.iter().any(|value| value.kind.holds_objects()) {
                     self.secure();
                 }
                 let items = self.stack.split_off(start.ok_or("internal: BUILD_TUPLE")?);
                 let kinds = items.iter().map(|item| item.kind.clone()).collect();
                 let words = items.iter().flat_map(|item| item.words.iter().copied()).collect();
-                let owned = items.iter().any(|item| item.kind.holds_containers());
+                let owned = items.iter().any(|item| item.kind.holds_objects());
                 let kind = Kind::Tuple(kinds);
                 if kind.depth() > DEEPEST || kind.count() > MOST_WORDS {
                     return Err("tuples in each other".into());
@@ -296,6 +296,8 @@ impl Lowering<'_, '_> {
             }
             op::POP_JUMP_IF_NONE | op::POP_JUMP_IF_NOT_NONE => {
                 let value = self.pop()?;
+                let taken = std::mem::take(&mut self.taken);
+                self.after_consuming(&taken);
                 if value.kind == Kind::Object {
                     let (object, none) = (Self::word(&value)?, objects::none() as i64);
                     let is_none = self.b.ins().icmp_imm(IntCC::Equal, object, none);

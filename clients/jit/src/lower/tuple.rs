@@ -18,7 +18,7 @@ impl Lowering<'_, '_> {
         let item = |kind: &Kind| Val {
             kind: kind.clone(),
             words: words.by_ref().take(kind.count()).collect(),
-            owned: value.owned && kind.holds_containers(),
+            owned: value.owned && kind.holds_objects(),
         };
         kinds.iter().map(item).collect()
     }

@@ -1,0 +1,193 @@
+"""Destructors: they run where they run interpreted, between the same stores, and see the same frames."""
+
+import jit_support
+from jit_support import Case, run_alone
+
+
+def setUpModule():
+    Order.jit = jit_support.load()
+
+
+# Each function takes lists of a box, which refer to objects with a destructor, and has several references to them.
+PROGRAM = """
+    import sys
+
+    class Noisy:
+        def __init__(self, out, name):
+            self.out, self.name = out, name
+
+        def __del__(self):
+            frames, frame = [], sys._getframe(1)
+            while frame:
+                frames.append((frame.f_code.co_name, frame.f_lineno))
+                frame = frame.f_back
+            print(self.name, self.out, frames if SHOWS_FRAMES else "")
+
+    def two_variables(box, out, n):
+        a = box.pop()
+        b = a
+        for i in range(n):
+            out[0] = i
+            if i == n - 2:
+                a, b = 1, 2
+                out[1] = 12345
+
+    def returned_from_a_loop(box, out, n):
+        a = box.pop()
+        b = a
+        total = 0
+        for i in range(n):
+            total += i
+        return total
+
+    def one_in_the_other(box, out, n):
+        a = box.pop()
+        b = [a]
+        for i in range(n):
+            out[0] = i
+            if i == n - 2:
+                a, b = 1, 2
+                out[1] = 12345
+
+    def many_variables(box, out, n):
+        a = box.pop()
+        b = c = d = e = a
+        g = [a]
+        h = [g, a]
+        for i in range(n):
+            out[0] += i
+        return n
+
+    def zipped(box, out, n):
+        for i in range(n):
+            out[0] = i
+            if i == n - 2:
+                for a, b in zip(box[-1], box.pop()):
+                    out[1] += 1
+                out[1] = 12345
+
+    def take(box):
+        a = box.pop()
+        b = a
+        return 1
+
+    def returned_by_a_callee(box, out, n):
+        for i in range(n):
+            out[0] = i
+            if i == n - 3:
+                out[2] += take(box)
+                out[1] = 4444
+
+    def shrink(given, box, now):
+        if now:
+            given = box.pop()
+        return 5
+
+    def argument_of_a_callee(box, out, n):
+        for i in range(n):
+            out[0] = i
+            out[2] += shrink([box[-1]], box, i == n - 3) + out[1]
+            out[1] = 5555 + i
+
+    def arguments_of_a_callee(box, out, n):
+        for i in range(n):
+            out[0] = i
+            out[2] += shrink([[box[-1]], box[-1:]], box, i == n - 3) + out[1]
+            out[1] = 5555 + i
+
+    def generate(out):
+        try:
+            yield 1
+            yield 2
+        finally:
+            print("closed", out)
+
+    def make(out, name):
+        made = Noisy(out, name)
+        return [made, (made,), {1: made}, lambda at=made: at][turn]
+
+    # These are compiled in part: what their variables have is in the frames of running loops alone.
+    def assigned(box, out, n):
+        x = make(out, "assigned")
+        for i in range(n):
+            out[0] = i
+            if i == n - 2:
+                x = 5
+                out[1] = 77
+
+    def deleted(box, out, n):
+        x = make(out, "deleted")
+        y = x
+        for i in range(n):
+            out[0] = i
+            if i == n - 4:
+                del x
+                out[1] = 77
+            if i == n - 2:
+                y = out[0]
+                out[2] = 77
+
+    def in_a_tuple(box, out, n):
+        x = make(out, "in_a_tuple")
+        y = (x, 1)
+        for i in range(n):
+            out[0] = i
+            if i == n - 4:
+                x = None
+            if i == n - 3:
+                y = i
+                out[1] = 9
+
+    def in_a_list(box, out, n):
+        x = make(out, "in_a_list")
+        out.append(x)
+        del x
+        x = out[-1]
+        for i in range(n):
+            out[0] = i
+            if i == n - 5:
+                x = None
+                out[2] = 4
+            if i == n - 3:
+                out[3] = i
+                out[1] = 9
+
+    def out_of_a_generator(box, out, n):
+        for g in generate(out):
+            for i in range(n):
+                out[0] = i
+            break
+        out[1] = 5
+
+    for way in ("loop", "function"):
+        for name in FUNCTIONS:
+            function = globals()[name]
+            if way == "function" and ferrule_jit.is_enabled():
+                ferrule_jit.compile_at_next_call(function)
+            for turn in range(4):
+                out = [0, 0, 0]
+                box = [[Noisy(out, (name, index))] for index in range(3)]
+                print(way, name, turn, function(box, out, 3000 if way == "loop" else 60), out)
+                del box
+    AFTER
+"""
+ENTERED = "assert all(ferrule_jit.stats(globals()[name])['entered'] for name in FUNCTIONS)"
+
+
+class Order(Case):
+    def compare(self, functions, shows_frames):
+        """Prints the same with the compiler and without it."""
+        head = f"    FUNCTIONS, SHOWS_FRAMES = {functions.split()}, {shows_frames}; "
+        made = run_alone(head + PROGRAM.replace("AFTER", ENTERED))
+        plain = run_alone(head + "ferrule_jit.disable()" + PROGRAM.replace("AFTER", ""))
+        self.assertEqual(made.splitlines(), plain.splitlines())
+
+    def test_several_references_go_at_once(self):
+        self.compare("two_variables returned_from_a_loop one_in_the_other many_variables zipped returned_by_a_callee", True)
+
+    def test_variables_of_a_frame_whose_loop_runs(self):
+        self.compare("assigned deleted in_a_tuple in_a_list out_of_a_generator", True)
+
+    def test_a_callee_takes_the_other_reference_away(self):
+        # Frames are continued when the arguments are gone.
+        self.compare("argument_of_a_callee arguments_of_a_callee", False)
