@@ -120,6 +120,23 @@ class ProfilersPage(Case):
         shown.locator("#callees tr").first.click()
         self.assertEqual(shown.locator("#name").inner_text(), "letters")
 
+    def test_lines_have_their_times_beside_the_source(self):
+        page = self.directory / "lines.html"
+        self.run_python("-m", "ferrule_profiler", "--quiet", "--lines", "group_of", "-o", page, PROGRAM.name)
+        for size in (PHONE, DESKTOP):
+            shown = self.open(size, page)
+            shown.locator("#functions tbody tr").filter(has_text="group_of").click()
+            begun = shown.locator("#source .begun").all_inner_texts()
+            self.assertEqual(begun, ["0", "59,000", "53,000", "10,000", "6,000", "6,000"])
+            for text in shown.locator("#source .time").all_inner_texts():
+                self.assertRegex(text, r"\d (s|ms|µs|ns)$")
+            self.assertIn("how often it has begun", shown.locator("#legend").inner_text())
+            self.assertEqual(self.overflow(shown), 0)
+            shown.locator("#functions tbody tr").filter(has_text="are_anagrams").click()
+            self.assertEqual(shown.locator("#source .begun").count(), 0)
+            self.assertEqual(shown.locator("#legend").inner_text(), "")
+            self.assertEqual(shown.complaints, [])
+
     def test_the_flame_graph_is_drawn(self):
         for size in (PHONE, DESKTOP):
             shown = self.open(size, self.page)

@@ -14,6 +14,9 @@ const COROUTINE: u32 = 0x80;
 const ITERABLE_COROUTINE: u32 = 0x100;
 const ASYNC_GENERATOR: u32 = 0x200;
 
+/// What is between the name of a function and that of one that is made in it.
+const WITHIN: &[u8] = b".<locals>.";
+
 /// A text of Python. A file's name that is not UTF-8 has surrogates, which no `String` holds.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Text(Vec<u8>);
@@ -28,7 +31,7 @@ impl From<&str> for Text {
 }
 
 impl Text {
-    fn of(string: &Bound<'_, PyString>) -> Option<Self> {
+    pub fn of(string: &Bound<'_, PyString>) -> Option<Self> {
         if let Ok(text) = string.to_str() {
             return Some(text.into());
         }
@@ -80,6 +83,37 @@ pub struct Known {
     pub resumable: bool,
     /// Whether it is the profiler's own.
     pub ignored: bool,
+    /// Whether its lines have times.
+    pub lined: bool,
+}
+
+/// A function or a file that was chosen by its name, and whether one was there.
+pub struct Named {
+    /// A function's, as far as it was given: `method`, `Class.method`.
+    pub name: Option<Text>,
+    /// A file's, or the end of one's path.
+    pub file: Option<Text>,
+    pub found: bool,
+}
+
+/// Whether `name` is all of `text`, or what comes after one of its separators.
+fn ends(text: &[u8], separator: u8, name: &[u8]) -> bool {
+    let before = text.strip_suffix(name);
+    before.is_some_and(|before| before.is_empty() || before.last() == Some(&separator))
+}
+
+impl Named {
+    /// Functions that a function makes are chosen with it.
+    fn is(&self, identity: &Identity) -> bool {
+        let is_name = |name: &Text| {
+            let all = &*identity.qualified.0;
+            let outer = all.windows(WITHIN.len()).enumerate().filter(|(_, part)| *part == WITHIN);
+            let outer = outer.map(|(place, _)| &all[..place]);
+            outer.chain([all]).any(|qualified| ends(qualified, b'.', &name.0))
+        };
+        let is_file = |file: &Text| ends(&identity.file.0, b'/', &file.0);
+        self.name.as_ref().is_none_or(is_name) && self.file.as_ref().is_none_or(is_file)
+    }
 }
 
 /// The functions of a profile. Code objects with one name, file and line are one function.
@@ -89,6 +123,7 @@ pub struct Codes {
     identities: Vec<Identity>,
     kept: Vec<(u32, Py<PyAny>)>,
     ignored: Option<String>,
+    lined: Vec<Named>,
 }
 
 /// A text attribute, whatever it is made of.
@@ -124,15 +159,34 @@ pub fn identify(code: &Bound<'_, PyCode>) -> Identity {
 }
 
 impl Codes {
-    /// Functions of files that begin with `ignored` are the profiler's own.
-    pub fn new(ignored: Option<String>) -> Self {
+    /// Functions of files that begin with `ignored` are the profiler's own. The lines of `lined`
+    /// have times.
+    pub fn new(ignored: Option<String>, lined: Vec<Named>) -> Self {
         Self {
             by_address: FxHashMap::default(),
             numbers: FxHashMap::default(),
             identities: Vec::new(),
             kept: Vec::new(),
             ignored,
+            lined,
         }
+    }
+
+    /// Which of the chosen ones were there, in the order in which they were given.
+    pub fn found(&self) -> Vec<bool> {
+        self.lined.iter().map(|named| named.found).collect()
+    }
+
+    /// Whether a function has times of its lines.
+    fn is_lined(&mut self, identity: &Identity) -> bool {
+        let mut lined = false;
+        for named in &mut self.lined {
+            if named.is(identity) {
+                named.found = true;
+                lined = true;
+            }
+        }
+        lined
     }
 
     /// What is at this address, if it is kept.
@@ -149,15 +203,17 @@ impl Codes {
     pub fn add(&mut self, address: usize, object: Py<PyAny>, identity: Identity) -> Known {
         let ignored = self.is_own(&identity.file);
         let resumable = !matches!(identity.kind, "function" | "builtin");
+        // What is not kept has a key of which no line is reported.
+        let kept = self.kept.len() < MOST_KEPT;
+        let lined = kept && !ignored && identity.kind != "builtin" && self.is_lined(&identity);
         let next = self.identities.len() as u32;
         let number = *self.numbers.entry(identity.clone()).or_insert(next);
         if number == next {
             self.identities.push(identity);
         }
         // Addresses are even, so an odd key is no address.
-        let kept = self.kept.len() < MOST_KEPT;
         let key = if kept { address } else { (number as usize) << 1 | 1 };
-        let known = Known { number, key, resumable, ignored };
+        let known = Known { number, key, resumable, ignored, lined };
         if kept {
             self.kept.push((number, object));
             self.by_address.insert(address, known);

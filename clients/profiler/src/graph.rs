@@ -25,6 +25,8 @@ const MOST_NODES: usize = 100_000;
 const MOST_STEPS: usize = 5_000_000;
 /// The most nodes of a path above a cut. Programs that leave the limit of recursion alone have less.
 const MOST_DEPTH: u32 = 1000;
+/// What a link of a line counts for among the steps: there may be many of a node.
+const STEPS_OF_LINE: usize = 10;
 const ROOT: u32 = 0;
 
 /// A way from a node to another: the call of some code at the end of some path.
@@ -37,10 +39,13 @@ pub struct Link {
     pub node: u32,
     func: u32,
     edge: u32,
+    /// The line that runs, in functions whose lines have times: each is a link of its own then. 0: none
+    /// has begun.
+    line: u32,
     /// Whether the frame is one of a generator or coroutine, which runs piece by piece.
     resumable: bool,
-    /// How many frames were made.
-    pub calls: u64,
+    /// How many frames were made; of a line, how often it has begun.
+    calls: u64,
     /// How often one began or was resumed.
     pub runs: u64,
     /// How many runs an exception has ended.
@@ -51,7 +56,8 @@ pub struct Link {
 
 impl Link {
     pub fn counted(&self) -> Counted {
-        [self.calls, self.runs, self.raised, self.own]
+        let calls = if self.line == 0 { self.calls } else { 0 };
+        [calls, self.runs, self.raised, self.own]
     }
 
     fn add(&mut self, counted: &Counted) {
@@ -141,6 +147,19 @@ pub enum Begun {
     Made(u64),
 }
 
+/// What is known of a generator or coroutine that has not ended.
+#[derive(Clone, Default)]
+struct Resumable {
+    arguments: Option<Arc<str>>,
+    /// The line that has begun last, if lines are reported.
+    line: u32,
+    /// Whether no line was reported since it was resumed. The one that it is resumed on is.
+    resumed: bool,
+}
+
+/// How often a line has begun, and the ticks in it.
+pub type Line = [u64; 2];
+
 /// The calls of a thread.
 #[derive(Clone)]
 pub struct Graph {
@@ -155,6 +174,10 @@ pub struct Graph {
     /// What links of each edge had counted that are no longer there.
     pub dropped: Vec<Counted>,
     link_at: FxHashMap<(u32, usize), u32>,
+    /// The links of lines.
+    line_at: FxHashMap<(u32, usize, u32), u32>,
+    /// What links of lines had counted that are no longer there, by function and line.
+    dropped_lines: FxHashMap<(u32, u32), Line>,
     child_of: FxHashMap<(u32, u32), u32>,
     /// The sum of the nodes' depths.
     steps: usize,
@@ -166,8 +189,8 @@ pub struct Graph {
     strays: FxHashMap<u64, Entry>,
     /// The calls of greenlets that do not run, by whose they are.
     parked: FxHashMap<usize, Vec<Entry>>,
-    /// Arguments of generators and coroutines that have not ended.
-    texts: FxHashMap<u64, Arc<str>>,
+    /// Generators and coroutines of which more is known than that they run.
+    resumables: FxHashMap<u64, Resumable>,
     next_id: u64,
     pub ring: Ring,
     pub tasks: Tasks,
@@ -186,6 +209,8 @@ impl Graph {
             edges: Vec::new(),
             dropped: Vec::new(),
             link_at: FxHashMap::default(),
+            line_at: FxHashMap::default(),
+            dropped_lines: FxHashMap::default(),
             child_of: FxHashMap::default(),
             steps: 0,
             room: (MOST_NODES, MOST_STEPS),
@@ -193,7 +218,7 @@ impl Graph {
             edge_of: FxHashMap::default(),
             strays: FxHashMap::default(),
             parked: FxHashMap::default(),
-            texts: FxHashMap::default(),
+            resumables: FxHashMap::default(),
             next_id: first_id.max(1),
             ring: Ring::default(),
             tasks: Tasks::default(),
@@ -246,10 +271,81 @@ impl Graph {
     fn add_link(&mut self, from: u32, node: u32, key: usize, resumable: bool) -> u32 {
         let func = self.nodes[node as usize].func;
         let edge = self.edge(self.nodes[from as usize].func, func);
-        let link = self.links.len() as u32;
-        self.links.push(Link { from, key, node, func, edge, resumable, ..Link::default() });
-        self.link_at.insert((from, key), link);
-        link
+        self.keep_link(Link { from, key, node, func, edge, resumable, ..Link::default() })
+    }
+
+    /// Keeps a link, and where it is.
+    fn keep_link(&mut self, link: Link) -> u32 {
+        let place = self.links.len() as u32;
+        if link.line == 0 {
+            self.link_at.insert((link.from, link.key), place);
+        } else {
+            self.line_at.insert((link.from, link.key, link.line), place);
+            self.steps += STEPS_OF_LINE;
+        }
+        self.links.push(link);
+        place
+    }
+
+    /// The link of a line of the function to which a link leads.
+    #[inline(always)]
+    fn link_of_line(&mut self, link: u32, line: u32) -> u32 {
+        let Link { from, key, node, func, edge, resumable, .. } = self.links[link as usize];
+        if let Some(known) = self.line_at.get(&(from, key, line)) {
+            return *known;
+        }
+        self.keep_link(Link { from, key, node, func, edge, line, resumable, ..Link::default() })
+    }
+
+    /// A line of the code with this key begins.
+    #[inline(always)]
+    pub fn begin_line(&mut self, key: usize, line: u32, now: u64) {
+        let top = self.top();
+        let Link { key: running, resumable, .. } = self.links[top.link as usize];
+        if running != key || line == 0 {
+            return; // its frame began before the profile, or has no lines
+        }
+        self.count_time(now);
+        let mut begins = true;
+        if resumable {
+            let known = self.resumables.entry(top.id).or_default();
+            begins = !(std::mem::take(&mut known.resumed) && known.line == line);
+            known.line = line;
+        }
+        let link = self.link_of_line(top.link, line);
+        self.links[link as usize].calls += u64::from(begins);
+        self.run_line(link);
+    }
+
+    /// What runs is at the line of this link.
+    #[inline(always)]
+    fn run_line(&mut self, link: u32) {
+        if let Some(top) = self.stack.last_mut() {
+            top.link = link;
+        }
+    }
+
+    /// Keeps what a link of a line of `func` has counted that goes.
+    fn keep_line(&mut self, func: u32, link: &Link) {
+        if link.line != 0 {
+            let [begun, own] = self.dropped_lines.entry((func, link.line)).or_default();
+            *begun += link.calls;
+            *own += link.own;
+        }
+    }
+
+    /// What the lines have counted, by their functions' numbers in the profile.
+    pub fn lines(&self) -> Vec<(u32, u32, Line)> {
+        let mut found = self.dropped_lines.clone();
+        for link in self.links.iter().filter(|link| link.line != 0) {
+            let [begun, own] = found.entry((link.func, link.line)).or_default();
+            *begun += link.calls;
+            *own += link.own;
+        }
+        let numbered = found.into_iter().filter_map(|((func, line), counted)| {
+            Some((self.code_of(func)?, line, counted))
+        });
+        numbered.collect()
     }
 
     /// Where a call of `func` leads from a node.
@@ -389,8 +485,16 @@ impl Graph {
     pub fn resume(&mut self, link: u32, id: u64, now: u64) -> bool {
         let root = !self.links[self.top().link as usize].resumable;
         self.enter(link, id, now);
-        if let Some(text) = self.texts.get(&id) {
-            self.ring.with_arguments(text.clone());
+        let line = self.resumables.get_mut(&id).map_or(0, |known| {
+            known.resumed = true;
+            if let Some(text) = &known.arguments {
+                self.ring.with_arguments(text.clone());
+            }
+            known.line
+        });
+        if line != 0 {
+            let link = self.link_of_line(link, line);
+            self.run_line(link);
         }
         let known = root.then(|| self.tasks.named(id)).flatten();
         if let Some(named) = known {
@@ -422,7 +526,7 @@ impl Graph {
         match begun {
             Begun::Running(_) => self.ring.with_arguments(text),
             // They are shown at each resumption.
-            Begun::Made(id) => drop(self.texts.insert(*id, text)),
+            Begun::Made(id) => self.resumables.entry(*id).or_default().arguments = Some(text),
         }
     }
 
@@ -430,8 +534,8 @@ impl Graph {
     #[inline(always)]
     pub fn forget(&mut self, id: u64) {
         self.tasks.forget(id);
-        if !self.texts.is_empty() {
-            self.texts.remove(&id);
+        if !self.resumables.is_empty() {
+            self.resumables.remove(&id);
         }
     }
 
@@ -555,6 +659,7 @@ impl Graph {
             (link.calls, link.runs, link.raised, link.own) = (0, 0, 0, 0);
         }
         self.dropped.fill(Counted::default());
+        self.dropped_lines.clear();
         for func in &mut self.funcs {
             (func.total, func.recursive) = (0, 0);
         }
@@ -590,14 +695,29 @@ impl Graph {
         }
         for link in other.links.iter().skip(1) {
             let (from, node) = (nodes[link.from as usize], nodes[link.node as usize]);
-            let mine = if self.is_cut(node) {
+            let mut mine = if self.is_cut(node) {
                 self.nodes[node as usize].link
             } else if let Some(mine) = self.link_at.get(&(from, link.key)) {
                 *mine
             } else {
                 self.add_link(from, node, link.key, link.resumable)
             };
+            if link.line != 0 && !self.is_cut(node) {
+                mine = self.link_of_line(mine, link.line);
+                self.links[mine as usize].calls += link.calls;
+            } else if let Some(code) = other.code_of(link.func) {
+                let func = self.func(code);
+                self.keep_line(func, link);
+            }
             self.links[mine as usize].add(&link.counted());
+        }
+        for ((func, line), counted) in &other.dropped_lines {
+            if let Some(code) = other.code_of(*func) {
+                let key = (self.func(code), *line);
+                let [begun, own] = self.dropped_lines.entry(key).or_default();
+                *begun += counted[0];
+                *own += counted[1];
+            }
         }
         for theirs in &other.funcs {
             let func = self.func(theirs.code) as usize;

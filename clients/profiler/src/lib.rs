@@ -32,13 +32,14 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     use super::*;
+    use crate::codes::{Named, Text};
     use crate::count::{Count, Counts};
     use crate::exact::Exact;
     use crate::graph::Graph;
-    use crate::monitoring::{definition, Call, Event, Monitored, Reply, Reported, Tool};
+    use crate::monitoring::{definition, Call, Callback, Event, Monitored, Reply, Reported, Tool};
     use crate::running::Running;
-    use pyo3::ffi::PyMethodDef;
-    use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+    use crate::session::lock;
+    use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
     use std::ffi::c_int;
 
     /// A profile with exact times.
@@ -52,11 +53,20 @@ mod _core {
     #[pymethods]
     impl ExactProfile {
         /// Functions of files that begin with `ignored` are not profiled. The last `room` events of
-        /// each thread are kept, with the `arguments` of calls.
+        /// each thread are kept, with the `arguments` of calls. The lines of `lined` have times: of
+        /// functions, (name or None, file or None) each.
         #[new]
-        #[pyo3(signature = (ignored=None, room=0, arguments=false))]
-        fn new(ignored: Option<String>, room: usize, arguments: bool) -> Self {
-            let running = Running::new(ignored, room, &exact::HERE);
+        #[pyo3(signature = (ignored=None, room=0, arguments=false, lined=Vec::new()))]
+        fn new(
+            ignored: Option<String>,
+            room: usize,
+            arguments: bool,
+            lined: Vec<(Option<Bound<'_, PyString>>, Option<Bound<'_, PyString>>)>,
+        ) -> Self {
+            let text = |string: Option<Bound<'_, PyString>>| string.as_ref().and_then(Text::of);
+            let named = |(name, file)| Named { name: text(name), file: text(file), found: false };
+            let lined = lined.into_iter().map(named).collect();
+            let running = Running::new(ignored, room, lined, &exact::HERE);
             Self { running, arguments, monitored: Monitored::default() }
         }
 
@@ -64,10 +74,15 @@ mod _core {
         fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
             let (py, this) = (slf.py(), slf.get());
             let tool = || Tool::install(slf);
+            let has_lines = !lock(&this.running.session.codes).found().is_empty();
+            let lines = || {
+                let made = || Tool::with_callbacks(slf, Self::LINES, "lines");
+                has_lines.then(made).transpose()
+            };
             if this.arguments {
-                this.running.start(py, Exact::<true>, tool)
+                this.running.start(py, Exact::<true>, tool, lines)
             } else {
-                this.running.start(py, Exact::<false>, tool)
+                this.running.start(py, Exact::<false>, tool, lines)
             }
         }
 
@@ -141,8 +156,12 @@ mod _core {
         }
     }
 
+    impl ExactProfile {
+        const LINES: &'static [Callback] = &[definition::<Self, 6>()];
+    }
+
     impl Reported for ExactProfile {
-        const CALLBACKS: &'static [(Event, PyMethodDef)] = &[
+        const CALLBACKS: &'static [Callback] = &[
             definition::<Self, 0>(),
             definition::<Self, 1>(),
             definition::<Self, 2>(),
@@ -167,12 +186,12 @@ mod _core {
         #[new]
         #[pyo3(signature = (ignored=None))]
         fn new(ignored: Option<String>) -> Self {
-            Self(Running::new(ignored, 0, &count::HERE))
+            Self(Running::new(ignored, 0, Vec::new(), &count::HERE))
         }
 
         /// Begins. RuntimeError: it has begun, or nothing here reports calls.
         fn start(slf: &Bound<'_, Self>) -> PyResult<()> {
-            slf.get().0.start(slf.py(), Count, || Tool::install(slf))
+            slf.get().0.start(slf.py(), Count, || Tool::install(slf), || Ok(None))
         }
 
         /// Counts nothing that the calling thread begins from now on.
@@ -197,7 +216,7 @@ mod _core {
     }
 
     impl Reported for CountProfile {
-        const CALLBACKS: &'static [(Event, PyMethodDef)] =
+        const CALLBACKS: &'static [Callback] =
             &[definition::<Self, 0>(), definition::<Self, 2>()];
 
         #[inline(always)]

@@ -22,12 +22,15 @@ use pyo3::{Borrowed, PyClass};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// Set in the number of a call that is known by its frame: no other number has it.
 const OF_FRAME: u64 = 1 << 63;
 /// The instruction after which a generator waits to be started: its number in CPython 3.13.
 const RETURN_GENERATOR: u8 = 35;
+/// The numbers of these events in CPython 3.13.
+const PY_START: i32 = 1;
+const PY_RESUME: i32 = 2;
 /// In this order: tools with a greater id are called before others, whose callbacks may raise.
 const TOOL_IDS: [u8; 6] = [5, 4, 3, 2, 1, 0];
 
@@ -40,11 +43,20 @@ pub enum Event {
     Return,
     Yield,
     Unwind,
+    /// A line begins. Its number comes in the place of an offset.
+    Line,
 }
 
 impl Event {
-    const ALL: [Self; 6] =
-        [Self::Start, Self::Resume, Self::Throw, Self::Return, Self::Yield, Self::Unwind];
+    const ALL: [Self; 7] = [
+        Self::Start,
+        Self::Resume,
+        Self::Throw,
+        Self::Return,
+        Self::Yield,
+        Self::Unwind,
+        Self::Line,
+    ];
 
     const fn name(self) -> &'static CStr {
         match self {
@@ -54,6 +66,7 @@ impl Event {
             Self::Return => c"PY_RETURN",
             Self::Yield => c"PY_YIELD",
             Self::Unwind => c"PY_UNWIND",
+            Self::Line => c"LINE",
         }
     }
 
@@ -147,6 +160,10 @@ impl Monitored {
             Event::Start => self.started(session, arguments, call),
             Event::Resume | Event::Throw => self.resumed(session, arguments, call, event),
             Event::Return | Event::Yield | Event::Unwind => self.left(session, call, event),
+            Event::Line => {
+                begin_line(session, call);
+                Reply::Continue
+            }
         }
     }
 
@@ -276,6 +293,14 @@ impl Monitored {
     }
 }
 
+/// A line of a chosen function begins.
+#[inline(always)]
+fn begin_line(session: &Session<Graph>, call: &Call<'_, '_>) {
+    let Ok(line) = call.offset.extract() else { return };
+    let now = session.clock.now();
+    session.with(call.py, &HERE, |graph| graph.begin_line(call.key(), line, now));
+}
+
 /// What is made runs at once.
 #[inline(always)]
 fn run(session: &Session<Graph>, begun: &Begun, call: &Call<'_, '_>) {
@@ -316,16 +341,19 @@ pub fn count(session: &Session<Counts>, call: &Call<'_, '_>, event: Event) -> Re
     }
 }
 
+/// An event and what is called at it: a [`definition`].
+pub type Callback = (Event, ffi::PyMethodDef);
+
 /// A profile that callbacks report to.
 pub trait Reported: PyClass<Frozen = True> + Sync {
-    /// The callbacks, each a [`definition`].
-    const CALLBACKS: &'static [(Event, ffi::PyMethodDef)];
+    /// Those of all calls.
+    const CALLBACKS: &'static [Callback];
     fn report(&self, call: &Call<'_, '_>, event: Event) -> Reply;
 }
 
 /// A callback as CPython knows it, without what PyO3 has around a function: it is called at every call
 /// of a program. `EVENT` is its place in [`Event::ALL`].
-pub const fn definition<P: Reported, const EVENT: usize>() -> (Event, ffi::PyMethodDef) {
+pub const fn definition<P: Reported, const EVENT: usize>() -> Callback {
     let event = Event::ALL[EVENT];
     let definition = ffi::PyMethodDef {
         ml_name: event.name().as_ptr(),
@@ -404,6 +432,8 @@ pub struct Tool {
     monitoring: Py<PyAny>,
     id: u8,
     events: Vec<i32>,
+    /// The code objects of which alone it reports.
+    codes: Mutex<Vec<Py<PyAny>>>,
 }
 
 impl Tool {
@@ -413,23 +443,55 @@ impl Tool {
         if !is_possible() {
             return Err(PyRuntimeError::new_err("this interpreter has no frame hooks"));
         }
-        let monitoring = monitoring_of(py)?;
-        let id = take_id(&monitoring)?;
-        let mut tool = Self { monitoring: monitoring.clone().unbind(), id, events: Vec::new() };
-        if let Err(error) = tool.register(&monitoring, profile) {
+        let tool = Self::with_callbacks(profile, P::CALLBACKS, "calls")?;
+        let all = tool.events.iter().fold(0, |all, event| all | event);
+        let set = tool.monitoring.call_method1(py, "set_events", (tool.id, all));
+        if let Err(error) = set {
             tool.remove(py);
             return Err(error);
         }
         Ok(tool)
     }
 
+    /// Reports what is watched to a profile. RuntimeError: all ids are taken.
+    pub fn with_callbacks<P: Reported>(
+        profile: &Bound<'_, P>,
+        callbacks: &'static [Callback],
+        what: &str,
+    ) -> PyResult<Self> {
+        let monitoring = monitoring_of(profile.py())?;
+        let (id, codes) = (take_id(&monitoring, what)?, Mutex::default());
+        let events = Vec::new();
+        let mut tool = Self { monitoring: monitoring.clone().unbind(), id, events, codes };
+        if let Err(error) = tool.register(&monitoring, profile, callbacks) {
+            tool.remove(profile.py());
+            return Err(error);
+        }
+        Ok(tool)
+    }
+
+    /// Reports its one event where it happens in this code.
+    #[cold]
+    pub fn watch(&self, code: &Bound<'_, PyCode>) {
+        let py = code.py();
+        let Some(event) = self.events.first() else { return };
+        // Where RESUME is specialized CPython reports no LINE for a line that it is on (gh-155992).
+        let events = event | PY_START | PY_RESUME;
+        lock(&self.codes).push(code.clone().into_any().unbind());
+        let monitoring = self.monitoring.bind(py);
+        if let Err(error) = monitoring.call_method1("set_local_events", (self.id, code, events)) {
+            error.write_unraisable(py, Some(monitoring));
+        }
+    }
+
     fn register<P: Reported>(
         &mut self,
         monitoring: &Bound<'_, PyAny>,
         profile: &Bound<'_, P>,
+        callbacks: &'static [Callback],
     ) -> PyResult<()> {
         let numbers = monitoring.getattr("events")?;
-        for (event, definition) in P::CALLBACKS {
+        for (event, definition) in callbacks {
             let number: i32 = numbers.getattr(&*event.name().to_string_lossy())?.extract()?;
             // SAFETY: attached. The definition lives as long as the process, and nothing writes it. The
             // function is a new reference with one to the profile, or null with an exception that is set.
@@ -442,13 +504,12 @@ impl Tool {
             monitoring.call_method1("register_callback", (self.id, number, callback))?;
             self.events.push(number);
         }
-        let all = self.events.iter().fold(0, |all, event| all | event);
-        monitoring.call_method1("set_events", (self.id, all))?;
         Ok(())
     }
 
     /// Nothing more is reported. What others have made of the id meanwhile is left alone.
-    pub fn remove(self, py: Python<'_>) {
+    pub fn remove(&self, py: Python<'_>) {
+        let codes = std::mem::take(&mut *lock(&self.codes));
         let monitoring = self.monitoring.bind(py);
         let remove = || {
             let name = monitoring.call_method1("get_tool", (self.id,))?;
@@ -456,6 +517,9 @@ impl Tool {
                 return Ok(());
             }
             monitoring.call_method1("set_events", (self.id, 0))?;
+            for code in &codes {
+                monitoring.call_method1("set_local_events", (self.id, code, 0))?;
+            }
             let mut removed = Ok(());
             for event in &self.events {
                 let arguments = (self.id, *event, py.None());
@@ -474,7 +538,7 @@ impl Tool {
 }
 
 /// An id that no other tool has.
-fn take_id(monitoring: &Bound<'_, PyAny>) -> PyResult<u8> {
+fn take_id(monitoring: &Bound<'_, PyAny>, what: &str) -> PyResult<u8> {
     let mut others = Vec::new();
     for id in TOOL_IDS {
         let name = monitoring.call_method1("get_tool", (id,))?;
@@ -486,7 +550,7 @@ fn take_id(monitoring: &Bound<'_, PyAny>) -> PyResult<u8> {
     }
     others.reverse();
     Err(PyRuntimeError::new_err(format!(
-        "calls cannot be counted: sys.monitoring has no tool id left; these have them: {}",
+        "{what} cannot be counted: sys.monitoring has no tool id left; these have them: {}",
         others.join(", ")
     )))
 }

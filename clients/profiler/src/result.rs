@@ -27,7 +27,7 @@ fn place(number: Option<u32>) -> i64 {
 ///
 /// `functions`: (number, calls, runs, recursive runs, raised, own, total); `edges`: (caller or -1,
 /// callee, then the same); `nodes`: (parent or -1, number or -1, calls, runs, own), where the number
-/// of a cut is -2.
+/// of a cut is -2; `lines`: (number, line, how often it has begun, own).
 pub fn thread<'py>(
     py: Python<'py>,
     graph: &Graph,
@@ -71,6 +71,10 @@ pub fn thread<'py>(
         (parent, number, calls, runs, nanoseconds(own)).into_pyobject(py)
     });
     result.set_item("nodes", list(py, rows)?)?;
+    let rows = graph.lines().into_iter().map(|(number, line, [begun, own])| {
+        (number, line, begun, nanoseconds(own)).into_pyobject(py)
+    });
+    result.set_item("lines", list(py, rows)?)?;
     let rows = graph.tasks.rows.iter().map(|task| {
         let coroutine = place((task.coroutine != NONE).then_some(task.coroutine));
         let counted = (task.tasks, task.runs, nanoseconds(task.time));
@@ -113,6 +117,7 @@ pub fn counts<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDi
     let result = PyDict::new(py);
     result.set_item("functions", functions)?;
     result.set_item("edges", PyList::empty(py))?;
+    result.set_item("lines", PyList::empty(py))?;
     result.set_item("nodes", nodes)?;
     result.set_item("tasks", PyList::empty(py))?;
     Ok(result)

@@ -1,5 +1,6 @@
 //! A profile's life, whatever it counts.
 
+use crate::codes::Named;
 use crate::monitoring::{self, Tool};
 use crate::place::Place;
 use crate::result;
@@ -30,29 +31,40 @@ pub struct Running<T: Tally> {
 
 impl<T: Tally> Running<T> {
     /// Functions of files that begin with `ignored` are the profiler's own.
-    /// Each thread keeps `room` events.
-    pub fn new(ignored: Option<String>, room: usize, place: &'static Place<T>) -> Self {
-        let session = Arc::new(Session::new(ignored, room));
+    /// Each thread keeps `room` events. The lines of `lined` have times.
+    pub fn new(
+        ignored: Option<String>,
+        room: usize,
+        lined: Vec<Named>,
+        place: &'static Place<T>,
+    ) -> Self {
+        let session = Arc::new(Session::new(ignored, room, lined));
         Self { session, place, installed: Mutex::default(), ended: Mutex::default() }
     }
 
-    /// Installs the hook, or the tool where there are no frame hooks.
+    /// Installs the hook, or the tool where there are no frame hooks; `lines` is the tool that reports
+    /// lines, if there is one.
     pub fn start<H: FrameHook>(
         &self,
         py: Python<'_>,
         hook: impl FnOnce(Arc<Session<T>>) -> H,
         tool: impl FnOnce() -> PyResult<Tool>,
+        lines: impl FnOnce() -> PyResult<Option<Tool>>,
     ) -> PyResult<()> {
         if lock(&self.installed).is_some() || lock(&self.ended).is_some() {
             return Err(PyRuntimeError::new_err("a profile is started once"));
         }
         self.session.register(py, self.place, None);
-        let source = if framehook::version() == 0 {
-            Source::Tool(tool()?)
-        } else {
+        let lines = lines()?;
+        *lock(&self.session.lines) = lines.map(Arc::new);
+        let install = || -> PyResult<Source> {
+            if framehook::version() == 0 {
+                return Ok(Source::Tool(tool()?));
+            }
             let hook = Builder::new(NAME).install(py, hook(self.session.clone()))?;
-            Source::Hook(hook.id(), Box::new(hook))
+            Ok(Source::Hook(hook.id(), Box::new(hook)))
         };
+        let source = install().inspect_err(|_| self.remove_lines(py))?;
         *lock(&self.installed) = Some(source);
         self.session.begin();
         Ok(())
@@ -73,6 +85,13 @@ impl<T: Tally> Running<T> {
         }
     }
 
+    fn remove_lines(&self, py: Python<'_>) {
+        let tool = lock(&self.session.lines).take();
+        if let Some(tool) = tool {
+            tool.remove(py);
+        }
+    }
+
     /// Removes the hook or the tool. What is under way ends now.
     pub fn stop(&self, py: Python<'_>) {
         let Some(source) = lock(&self.installed).take() else { return };
@@ -81,6 +100,7 @@ impl<T: Tally> Running<T> {
         self.session.cpu.stop();
         let slots = lock(&self.session.threads).clone();
         slots.iter().for_each(|slot| slot.cpu.stop());
+        self.remove_lines(py);
         match source {
             Source::Hook(_, hook) => drop(hook),
             Source::Tool(tool) => tool.remove(py),
@@ -111,11 +131,15 @@ impl<T: Tally> Running<T> {
             threads.append(found)?;
         }
         let found = PyDict::new(py);
-        let identities = lock(&session.codes).identities().to_vec();
+        let (identities, chosen) = {
+            let codes = lock(&session.codes);
+            (codes.identities().to_vec(), codes.found())
+        };
         found.set_item("codes", result::functions(py, &identities)?)?;
         // Without a lock held: an object may be collected meanwhile.
         let objects = lock(&session.codes).objects(py);
         found.set_item("objects", objects.into_pyobject(py)?)?;
+        found.set_item("chosen", chosen)?;
         found.set_item("threads", threads)?;
         found.set_item("began", session.began_at)?;
         let (clock, since) = (session.clock, session.since.load(Ordering::Relaxed));

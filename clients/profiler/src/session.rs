@@ -1,9 +1,10 @@
 //! A profile that is being made: its clock, its functions, its threads.
 
 use crate::clock::Clock;
-use crate::codes::{identify, Codes, Known};
+use crate::codes::{identify, Codes, Known, Named};
 use crate::cpu::{time_of, CpuTime};
 use crate::entered::Entered;
+use crate::monitoring::Tool;
 use crate::place::{Place, Slot};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -45,6 +46,8 @@ pub struct Session<T: Tally> {
     pub since: AtomicU64,
     pub cpu: CpuTime,
     pub codes: Mutex<Codes>,
+    /// What reports the lines of chosen functions.
+    pub lines: Mutex<Option<Arc<Tool>>>,
     pub threads: Mutex<Vec<Arc<Slot<T>>>>,
 }
 
@@ -55,7 +58,7 @@ static SERIALS: AtomicU64 = AtomicU64::new(1);
 
 impl<T: Tally> Session<T> {
     /// `room` is how many events each thread keeps.
-    pub fn new(ignored: Option<String>, room: usize) -> Self {
+    pub fn new(ignored: Option<String>, room: usize, lined: Vec<Named>) -> Self {
         let clock = Clock::get();
         Self {
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
@@ -66,7 +69,8 @@ impl<T: Tally> Session<T> {
             date: time_of(libc::CLOCK_REALTIME).unwrap_or(0),
             since: AtomicU64::new(clock.now()),
             cpu: CpuTime::of_process(),
-            codes: Mutex::new(Codes::new(ignored)),
+            codes: Mutex::new(Codes::new(ignored, lined)),
+            lines: Mutex::default(),
             threads: Mutex::default(),
         }
     }
@@ -129,7 +133,15 @@ impl<T: Tally> Session<T> {
         }
         let identity = identify(code);
         let object = code.clone().into_any().unbind();
-        lock(&self.codes).add(address, object, identity)
+        let known = lock(&self.codes).add(address, object, identity);
+        if known.lined {
+            // No lock is held while the interpreter is called.
+            let tool = lock(&self.lines).clone();
+            if let Some(tool) = tool {
+                tool.watch(code);
+            }
+        }
+        known
     }
 
     /// From now on it counts, in this process.

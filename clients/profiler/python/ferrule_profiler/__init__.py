@@ -16,8 +16,8 @@ from . import _library
 
 with _library.private(_library.IS_LOOKED_FOR):
     from ._profile import Profile, ProfilerError, available, profile, start, stop
-    from ._result import Function, Node, Result, Task, Thread
+    from ._result import Function, Line, Node, Result, Task, Thread
     from ._text import CUT
 
-__all__ = ["CUT", "Function", "Node", "Profile", "ProfilerError", "Result", "Task", "Thread",
+__all__ = ["CUT", "Function", "Line", "Node", "Profile", "ProfilerError", "Result", "Task", "Thread",
            "available", "profile", "start", "stop"]

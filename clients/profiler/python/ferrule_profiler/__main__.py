@@ -59,6 +59,10 @@ def parser():
     made.add_argument("--sample", action="store_true",
                       help="count calls, and take times from a timer: faster, less exact")
     made.add_argument("--builtins", action="store_true", help="C functions too")
+    made.add_argument("--lines", metavar="FUNCTION", action="append", default=[],
+                      help="the times of its lines too: name, Class.name or file.py:name; may be given several times")
+    made.add_argument("--lines-of", metavar="FILE", action="append", default=[],
+                      help="the same of all functions of a file")
     made.add_argument("--trace", metavar="FILE", help="write a timeline that Perfetto opens")
     made.add_argument("--trace-events", type=whole, default=400_000, metavar="N",
                       help="the timeline has the last N beginnings and ends of each thread"
@@ -116,6 +120,10 @@ def parsed(arguments):
         made.error("--subprocesses needs names of files: each process writes its own")
     if (options.count or options.sample) and (options.builtins or options.trace):
         made.error("--builtins and --trace need exact times: not with --count or --sample")
+    if (options.count or options.sample) and (options.lines or options.lines_of):
+        made.error("--lines and --lines-of need exact times: not with --count or --sample")
+    if not all(name.rpartition(":")[2] for name in options.lines) or not all(options.lines_of):
+        made.error("--lines needs the name of a function, --lines-of that of a file")
     if options.trace_arguments and not (options.trace and options.trace_events):
         made.error("--trace-arguments needs --trace FILE")
     if options.count and options.sample:

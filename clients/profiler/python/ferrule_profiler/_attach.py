@@ -109,10 +109,11 @@ class Attachment:
         path, script = (os.path.join(self.directory, name) for name in ("socket", "script.py"))
         options = self.options
         html = options.format == "html" or any(path.endswith(".html") for path in options.output)
+        sources = html or bool(options.lines or options.lines_of)
         with open(os.path.join(PACKAGE, "_remote.py"), encoding="utf-8") as file:
             text = file.read()
         with open(script, "x", encoding="utf-8") as file:
-            file.write(f"{text}\n\n_begin{self.directory, PACKAGE, _command.what_of(options), html!r}\n")
+            file.write(f"{text}\n\n_begin{self.directory, PACKAGE, _command.what_of(options), sources!r}\n")
         server.bind(path)
         server.listen(1)
         # Root gives them to the process's user, the directory last: from then on they may be other files.

@@ -84,8 +84,9 @@ def callgrind(result):
 
     for number, function in result.functions.items():
         # Readers take functions of one name for one, whatever their files.
+        own = result.lines.get(number, {function.line: function})
         lines += ["", f"fl={visible(function.file)}", f"fn={named(function)}",
-                  f"{function.line} {cost(function.own, function.runs)}"]
+                  *(f"{line} {cost(counted.own, counted.runs)}" for line, counted in own.items())]
         for edge in called.get(number, ()):
             callee = result.functions[edge.callee]
             lines += [f"cfl={visible(callee.file)}", f"cfn={named(callee)}",

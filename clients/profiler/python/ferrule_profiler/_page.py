@@ -2,18 +2,14 @@
 
 import base64
 import html
-import io
 import json
 import os
 import re
-import sys
-import tokenize
 from io import open
-from os import stat
-from stat import S_ISREG
 
 from . import _core
 from ._formats import folded
+from ._source import CHANGED, lines_of
 from ._table import heading, sorted_functions
 from ._text import short, visible
 
@@ -29,31 +25,9 @@ addEventListener("load", () => scrollTo(0, document.documentElement.scrollHeight
 """
 MOST_SOURCES = 300      # functions that are shown with their source: those that took most
 MOST_LINES = 200        # of a function
+MOST_LINED = 10_000     # of one whose lines have times
 MOST_COLUMNS = 500      # of a line
-MOST_BYTES = 4 << 20    # of a file with source
 NARROWEST = 1e-4        # a smaller part of the whole is no bar of the flame graph
-
-
-def lines_of(file, date):
-    """The lines of a file, or of what the program has given to linecache in its place, and whether
-    they are older than `date`."""
-    try:
-        known = stat(file)
-        # A pipe would have us wait, and a file may be as large as it likes.
-        if S_ISREG(known.st_mode) and known.st_size <= MOST_BYTES:
-            with open(file, "rb") as opened:
-                content = opened.read(MOST_BYTES + 1)
-            if len(content) <= MOST_BYTES:
-                encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-                return io.StringIO(content.decode(encoding), newline=None).readlines(), known.st_mtime <= date
-    except (OSError, SyntaxError, ValueError):
-        pass
-    linecache = sys.modules.get("linecache")
-    cache = vars(linecache).get("cache") if type(linecache) is type(sys) else None
-    known = cache.get(file) if type(cache) is dict else None
-    if type(known) is tuple and len(known) == 4 and type(known[2]) is list:
-        return [line for line in known[2] if type(line) is str], True
-    return [], True
 
 
 def source_of(number, function, result, known):
@@ -65,8 +39,9 @@ def source_of(number, function, result, known):
         known[function.file] = lines_of(function.file, result.date)
     lines, unchanged = known[function.file]
     block = lines[function.line - 1:max(last, function.line)]
-    return ([visible(line.rstrip("\n").expandtabs(8))[:MOST_COLUMNS] for line in block[:MOST_LINES]],
-            "" if unchanged else "The file was changed after the profile began: this is what it is now.")
+    most = MOST_LINED if number in result.lines else MOST_LINES
+    return ([visible(line.rstrip("\n").expandtabs(8))[:MOST_COLUMNS] for line in block[:most]],
+            "" if unchanged else CHANGED)
 
 
 def rows(result):
@@ -75,13 +50,15 @@ def rows(result):
     places = {number: place for place, (number, _) in enumerate(ordered)}
     found, known = [], {}
     for number, function in ordered:
-        source, word = (source_of(number, function, result, known) if len(found) < MOST_SOURCES
-                        else ([], ""))
+        source, word = (source_of(number, function, result, known)
+                        if len(found) < MOST_SOURCES or number in result.lines else ([], ""))
         found.append([
             visible(function.qualname), visible(function.file), function.line, function.kind, function.calls,
             function.runs, function.recursive, function.raised,
             round(function.own * 1e9), round(function.total * 1e9), short(function.file),
             source, word,
+            [[line, counted.runs, round(counted.own * 1e9)]
+             for line, counted in result.lines.get(number, {}).items()],
         ])
     return found, places
 

@@ -6,6 +6,7 @@ from _thread import TIMEOUT_MAX, RLock, get_ident
 
 from . import _core
 from ._builtins import Builtins
+from ._chosen import Chosen
 from ._greenlets import Greenlets
 from ._result import Result
 from ._sample import INTERVAL, Sampler
@@ -39,11 +40,15 @@ class Profile:
     builtins: C functions too
     trace: how many of the last events of each thread are kept for a timeline
     arguments: the timeline has the arguments of calls
+    lines: functions, or their names, whose lines have times: "method", "Class.method", "file.py:function"
+    lines_of: files of which all functions have
     """
 
-    def __init__(self, *, count=False, sample=False, builtins=False, trace=0, arguments=False):
-        if (count or sample) and (builtins or trace):
-            raise ValueError("C functions and timelines need exact times")
+    def __init__(self, *, count=False, sample=False, builtins=False, trace=0, arguments=False, lines=(),
+                 lines_of=()):
+        self._chosen = Chosen(lines, lines_of)
+        if (count or sample) and (builtins or trace or self._chosen.all):
+            raise ValueError("C functions, timelines and lines need exact times")
         if trace < 0 or not 0 <= sample < TIMEOUT_MAX:
             raise ValueError("a number of events, or of seconds between two looks, is not negative")
         if arguments and not trace:
@@ -54,7 +59,7 @@ class Profile:
         if count or sample:
             self._core = _core.CountProfile(OWN)
         else:
-            self._core = _core.ExactProfile(OWN, trace, arguments)
+            self._core = _core.ExactProfile(OWN, trace, arguments, self._chosen.all)
         self._exact = not (count or sample)
         self._builtins = builtins
         self._sampler = None
@@ -117,6 +122,7 @@ class Profile:
         """What Result is made of."""
         found = self._core.result()
         found["timed"] = self.timed
+        found["missing"] = self._chosen.missing(found.pop("chosen"))
         found["program"] = [*map(str, self.program or getattr(sys, "argv", ()))]
         found["interpreters"] = INTERPRETERS in sys.modules
         found["pid"], found["python"] = os.getpid(), sys.version.split()[0]

@@ -34,6 +34,13 @@ class Function(NamedTuple):
         return self.name if self.kind == "builtin" else f"{short(self.file)}:{self.line}"
 
 
+class Line(NamedTuple):
+    """A line of a function. What a call takes before its first line is in the function's first one."""
+
+    runs: int       # how often it has begun
+    own: float      # seconds, without the functions that it has called
+
+
 class Edge(NamedTuple):
     """A caller and a callee, as numbers of functions. The caller None: no known caller."""
 
@@ -124,6 +131,8 @@ class Result:
     in seconds since 1970; `wall` how long it took; `cpu` the processors' time of the process.
     `program` is the command line, `pid` the process, `python` its version. `interpreters` says whether
     the program had subinterpreters at hand, whose code is not counted.
+    `lines` is {number of a function: {number of a line: Line}}, of the functions for which they were asked for;
+    `missing` is what was asked for and was not called.
     """
 
     def __init__(self, found):
@@ -140,6 +149,8 @@ class Result:
         self.functions = self._sum_functions(found["threads"])
         self.edges = self._sum_edges(found["threads"])
         self.threads = [self._thread(thread) for thread in found["threads"]]
+        self.lines = self._sum_lines(found["threads"])
+        self.missing = found["missing"]
 
     def __getstate__(self):
         return {**vars(self), "_objects": {}}       # code objects are not for other processes
@@ -187,6 +198,19 @@ class Result:
                                             else counted)
         return [Edge(None if caller < 0 else caller, callee, *counts, own / 1e9, total / 1e9)
                 for (caller, callee), (*counts, own, total) in sums.items()]
+
+    def _sum_lines(self, threads):
+        sums = {}
+        for thread in threads:
+            for number, line, runs, own in thread["lines"]:
+                known = sums.setdefault(number, {}).get(line, Line(0, 0))
+                sums[number][line] = Line(known.runs + runs, known.own + own / 1e9)
+        for number, lines in sums.items():
+            function = self.functions[number]
+            first = lines.get(function.line, Line(0, 0))
+            before = max(function.own - sum(line.own for line in lines.values()), 0)
+            lines[function.line] = Line(first.runs, first.own + before)
+        return {number: dict(sorted(lines.items())) for number, lines in sums.items()}
 
     @staticmethod
     def _thread(thread):

@@ -91,7 +91,7 @@ class Sampler:
             if thread is None:
                 if not any(times):
                     continue
-                thread = {"name": name_of(ident), "ident": ident, "cpu": 0, "functions": [], "tasks": []}
+                thread = {"name": name_of(ident), "ident": ident, "cpu": 0, "functions": [], "lines": [], "tasks": []}
                 unseen.append(thread)
             self.add_thread(thread, {
                 tuple(map(number, path)): round(took * 1e9) for path, took in list(times.items())})

@@ -2,6 +2,7 @@
 
 from time import localtime, strftime
 
+from ._lines import listing
 from ._text import short, visible
 
 SORTS = ("own", "total", "calls", "name")
@@ -50,6 +51,7 @@ def heading(result):
     about = f"process {result.pid}, Python {result.python}, {date}"
     return visible(" ".join(result.program)), [
         about, count, *cuts(result),
+        *(f"no lines of {visible(name)}: it was not called" for name in result.missing),
         *(["code of subinterpreters is not counted"] if result.interpreters else [])]
 
 
@@ -82,4 +84,5 @@ def table(result, sort="own", limit=40):
                                 name]))
     if len(shown) < len(rows):
         lines.append(f"... and {len(rows) - len(shown):,} more (--limit 0 shows all)")
+    lines += listing(result, seconds)
     return "\n".join(lines)

@@ -14,6 +14,7 @@ impl Graph {
         let was_cut = |node: u32| node != ROOT && nodes[node as usize].func == NONE;
         self.child_of.clear();
         self.link_at.clear();
+        self.line_at.clear();
         self.steps = 0;
         // Where each node, and each link, is afterwards.
         let mut moved = vec![ROOT; nodes.len()];
@@ -32,11 +33,10 @@ impl Graph {
             let node = moved[link.node as usize];
             if kept[link.node as usize] && !was_cut(link.node) {
                 let from = moved[link.from as usize];
-                moved_links[index] = self.links.len() as u32;
-                self.link_at.insert((from, link.key), moved_links[index]);
-                self.links.push(Link { from, node, ..link.clone() });
+                moved_links[index] = self.keep_link(Link { from, node, ..link.clone() });
                 continue;
             }
+            self.keep_line(link.func, link);
             let cut = self.nodes[node as usize].link as usize;
             self.links[cut].add(&link.counted());
             if let Some(sums) = self.dropped.get_mut(link.edge as usize) {
