@@ -137,6 +137,24 @@ class ProfilersPage(Case):
             self.assertEqual(shown.locator("#legend").inner_text(), "")
             self.assertEqual(shown.complaints, [])
 
+    def test_labels_have_a_table_and_their_callees(self):
+        program, page = self.directory / "labelled.py", self.directory / "labels.html"
+        program.write_text("import ferrule_profiler\ndef work(): return sum(range(100_000))\n"
+                           "for n in range(6):\n    with ferrule_profiler.label(f'GET /<{n % 2}>'): work()\n")
+        self.run_python("-m", "ferrule_profiler", "--quiet", "-o", page, program)
+        for size in (PHONE, DESKTOP):
+            shown = self.open(size, page)
+            labels = shown.locator("#labels tbody tr")
+            self.assertEqual(sorted(text.split("\t")[0] + text.split("\t")[-1] for text in labels.all_inner_texts()), ["3GET /<0>", "3GET /<1>"])
+            self.assertNotIn("GET /<0>", self.names(shown))
+            labels.filter(has_text="GET /<1>").click()
+            self.assertEqual(shown.locator("#name").inner_text(), "GET /<1>")
+            self.assertIn("label: 3 calls", shown.locator("#facts").inner_text())
+            self.assertIn("<module>", shown.locator("#callers").inner_text())
+            self.assertIn("<module>", shown.locator("#callees").inner_text())
+            self.assertEqual(self.overflow(shown), 0)
+            self.assertEqual(shown.complaints, [])
+
     def test_the_flame_graph_is_drawn(self):
         for size in (PHONE, DESKTOP):
             shown = self.open(size, self.page)

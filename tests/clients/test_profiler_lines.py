@@ -62,7 +62,7 @@ class Counts(LinesCase):
     maxDiff = None
 
     def reported(self, program):
-        """{(function, line): how often a tool of its own is told of the line}"""
+        """{(function, line): how often the line is reported to a tool of its own}"""
         monitoring, found, lines, resumed = sys.monitoring, {}, {}, set()
         events = monitoring.events
 

@@ -14,6 +14,12 @@ const COROUTINE: u32 = 0x80;
 const ITERABLE_COROUTINE: u32 = 0x100;
 const ASYNC_GENERATOR: u32 = 0x200;
 
+/// So many labels have names of their own. Later ones share one.
+const MOST_LABELS: usize = 1000;
+/// The file of the profiler that is a part of programs.
+const MIDDLEWARE: &[u8] = b"web.py";
+const OTHER_LABELS: &str = "[labels that came later]";
+
 /// What is between the name of a function and that of one that is made in it.
 const WITHIN: &[u8] = b".<locals>.";
 
@@ -68,7 +74,7 @@ pub struct Identity {
     pub line: u32,
     pub name: Text,
     pub qualified: Text,
-    /// `"function"`, `"generator"`, `"coroutine"`, `"async generator"` or `"builtin"`.
+    /// `"function"`, `"generator"`, `"coroutine"`, `"async generator"`, `"builtin"` or `"label"`.
     pub kind: &'static str,
 }
 
@@ -124,6 +130,12 @@ pub struct Codes {
     kept: Vec<(u32, Py<PyAny>)>,
     ignored: Option<String>,
     lined: Vec<Named>,
+    labels: usize,
+}
+
+/// What is not known by an address has an odd key: addresses are even.
+fn key_of_number(number: u32) -> usize {
+    (number as usize) << 1 | 1
 }
 
 /// A text attribute, whatever it is made of.
@@ -169,6 +181,7 @@ impl Codes {
             kept: Vec::new(),
             ignored,
             lined,
+            labels: 0,
         }
     }
 
@@ -196,7 +209,8 @@ impl Codes {
 
     /// Whether a file is the profiler's own.
     pub fn is_own(&self, file: &Text) -> bool {
-        self.ignored.as_ref().is_some_and(|prefix| file.0.starts_with(prefix.as_bytes()))
+        let within = self.ignored.as_ref().and_then(|prefix| file.0.strip_prefix(prefix.as_bytes()));
+        within.is_some_and(|name| name != MIDDLEWARE)
     }
 
     /// Takes down what is at this address.
@@ -211,14 +225,34 @@ impl Codes {
         if number == next {
             self.identities.push(identity);
         }
-        // Addresses are even, so an odd key is no address.
-        let key = if kept { address } else { (number as usize) << 1 | 1 };
+        let key = if kept { address } else { key_of_number(number) };
         let known = Known { number, key, resumable, ignored, lined };
         if kept {
             self.kept.push((number, object));
             self.by_address.insert(address, known);
         }
         known
+    }
+
+    /// The key and the number of a label.
+    pub fn label(&mut self, name: Text) -> (usize, u32) {
+        let identity = |name: Text| {
+            let (file, qualified) = ("~".into(), name.clone());
+            Identity { file, line: 0, name, qualified, kind: "label" }
+        };
+        let mut label = identity(name);
+        if !self.numbers.contains_key(&label) {
+            self.labels += 1;
+            if self.labels > MOST_LABELS {
+                label = identity(OTHER_LABELS.into());
+            }
+        }
+        let next = self.identities.len() as u32;
+        let number = *self.numbers.entry(label.clone()).or_insert(next);
+        if number == next {
+            self.identities.push(label);
+        }
+        (key_of_number(number), number)
     }
 
     /// All functions, in the order of their numbers.

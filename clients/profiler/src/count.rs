@@ -43,7 +43,7 @@ impl Counts {
         Some(())
     }
 
-    fn add(&mut self, key: usize, number: u32, calls: u64) {
+    pub fn add(&mut self, key: usize, number: u32, calls: u64) {
         let next = self.counts.len() as u32;
         let place = *self.place_of.entry(key).or_insert(next);
         if place == next {

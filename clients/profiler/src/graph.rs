@@ -12,6 +12,7 @@
 //!
 //! Functions and edges stay exact.
 
+mod labels;
 mod prune;
 
 use crate::ring::{Ring, END};
@@ -155,6 +156,8 @@ struct Resumable {
     line: u32,
     /// Whether no line was reported since it was resumed. The one that it is resumed on is.
     resumed: bool,
+    /// The labels that it has entered and not left, while it is suspended.
+    labels: Vec<labels::Moved>,
 }
 
 /// How often a line has begun, and the ticks in it.
@@ -308,7 +311,8 @@ impl Graph {
         self.count_time(now);
         let mut begins = true;
         if resumable {
-            let known = self.resumables.entry(top.id).or_default();
+            let id = if labels::continues(top.id) { self.call_on_top() } else { top.id };
+            let known = self.resumables.entry(id).or_default();
             begins = !(std::mem::take(&mut known.resumed) && known.line == line);
             known.line = line;
         }
@@ -485,29 +489,30 @@ impl Graph {
     pub fn resume(&mut self, link: u32, id: u64, now: u64) -> bool {
         let root = !self.links[self.top().link as usize].resumable;
         self.enter(link, id, now);
-        let line = self.resumables.get_mut(&id).map_or(0, |known| {
+        let known = self.resumables.get_mut(&id).map(|known| {
             known.resumed = true;
             if let Some(text) = &known.arguments {
                 self.ring.with_arguments(text.clone());
             }
-            known.line
+            (known.line, std::mem::take(&mut known.labels))
         });
+        let (line, labels) = known.unwrap_or_default();
         if line != 0 {
             let link = self.link_of_line(link, line);
             self.run_line(link);
         }
         let known = root.then(|| self.tasks.named(id)).flatten();
         if let Some(named) = known {
-            self.run_task(named.row());
+            self.run_task(id, named.row());
         }
+        self.put_labels(labels, now);
         root && !known.is_some_and(|named| named.name_is_final)
     }
 
-    /// What runs is the coroutine of a task.
-    fn run_task(&mut self, row: u32) {
-        if let Some(top) = self.stack.last_mut() {
-            top.task = row;
-        }
+    /// What runs is the coroutine of a task, in the call of this number.
+    fn run_task(&mut self, id: u64, row: u32) {
+        let Some(call) = self.stack.iter_mut().rev().find(|entry| entry.id == id) else { return };
+        call.task = row;
         self.ring.of_task(if row == NONE { NONE } else { row & !PROVISIONAL });
     }
 
@@ -516,9 +521,7 @@ impl Graph {
         let top = self.top();
         let coroutine = self.code_of(top.func).unwrap_or(NONE);
         let row = self.tasks.name(id, name, coroutine);
-        if top.id == id {
-            self.run_task(row);
-        }
+        self.run_task(id, row);
     }
 
     /// A call that has just begun has these arguments.
@@ -535,8 +538,13 @@ impl Graph {
     pub fn forget(&mut self, id: u64) {
         self.tasks.forget(id);
         if !self.resumables.is_empty() {
-            self.resumables.remove(&id);
+            self.forget_resumable(id);
         }
+    }
+
+    #[inline(never)]
+    fn forget_resumable(&mut self, id: u64) {
+        self.resumables.remove(&id);
     }
 
     /// A C function runs from now on.
@@ -616,12 +624,14 @@ impl Graph {
             return; // it began before the profile, or somewhere else
         }
         self.count_time(now);
-        while self.top().id != id {
-            if let Some(stray) = self.close(now, true) {
-                self.strays.insert(stray.id, stray);
-            }
-        }
+        let labels = self.take_above(id, now);
+        let resumable = self.is_resumable(self.top().link);
         self.leave(id, now, raised);
+        if !resumable {
+            self.put_labels(labels, now);
+        } else if !labels.is_empty() {
+            self.resumables.entry(id).or_default().labels = labels;
+        }
     }
 
     /// One greenlet of the thread is suspended and another one is resumed.
@@ -648,7 +658,9 @@ impl Graph {
         if ended.stack.len() > 1 {
             ended.count_time(now);
         }
-        while ended.close(now, true).is_some() {}
+        while ended.stack.len() > 1 {
+            ended.close(now, !labels::continues(ended.top().id));
+        }
         ended
     }
 

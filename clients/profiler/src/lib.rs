@@ -142,6 +142,29 @@ mod _core {
             builtins::left(&self.running.session, callable, true);
         }
 
+        /// A label is entered in this thread. With `again` it is one that was entered before.
+        fn enter_label(&self, name: &Bound<'_, PyString>, again: bool) {
+            let (py, session) = (name.py(), &*self.running.session);
+            let Some(name) = Text::of(name) else { return };
+            session.register(py, self.running.place, None);
+            let (key, number) = lock(&session.codes).label(name);
+            let now = session.clock.now();
+            session.with(py, self.running.place, |graph| {
+                graph.enter_label(key, number, again, now);
+            });
+        }
+
+        /// The innermost label of this name in this thread is left.
+        fn leave_label(&self, name: &Bound<'_, PyString>, again: bool, raised: bool) {
+            let (py, session) = (name.py(), &*self.running.session);
+            let Some(name) = Text::of(name) else { return };
+            let now = session.clock.now();
+            let (_, number) = lock(&session.codes).label(name);
+            session.with(py, self.running.place, |graph| {
+                graph.leave_label(number, again, now, raised);
+            });
+        }
+
         /// In the child of a fork: forgets what the parent has counted.
         fn after_fork(&self, py: Python<'_>) {
             let now = self.running.session.clock.now();
@@ -208,6 +231,19 @@ mod _core {
         fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
             self.0.result(py, false, |_, counts, _| result::counts(py, counts))
         }
+
+        /// A label is entered in this thread. With `again` it is one that was entered before.
+        fn enter_label(&self, name: &Bound<'_, PyString>, again: bool) {
+            let (py, session) = (name.py(), &*self.0.session);
+            let Some(name) = Text::of(name).filter(|_| !again) else { return };
+            session.register(py, self.0.place, None);
+            let (key, number) = lock(&session.codes).label(name);
+            session.with(py, self.0.place, |counts| counts.add(key, number, 1));
+        }
+
+        /// Where a label ends is not counted.
+        #[pyo3(signature = (_name, _again, _raised))]
+        fn leave_label(&self, _name: &Bound<'_, PyString>, _again: bool, _raised: bool) {}
 
         /// In the child of a fork: forgets what the parent has counted.
         fn after_fork(&self, py: Python<'_>) {

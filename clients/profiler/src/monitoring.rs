@@ -11,7 +11,7 @@ use crate::entered::CurrentFrame;
 use crate::exact::{Ignored, HERE};
 use crate::graph::{Begun, Graph};
 use crate::offsets;
-use crate::session::{lock, Session, NAME};
+use crate::session::{lock, Lines, Session, NAME};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -470,20 +470,6 @@ impl Tool {
         Ok(tool)
     }
 
-    /// Reports its one event where it happens in this code.
-    #[cold]
-    pub fn watch(&self, code: &Bound<'_, PyCode>) {
-        let py = code.py();
-        let Some(event) = self.events.first() else { return };
-        // Where RESUME is specialized CPython reports no LINE for a line that it is on (gh-155992).
-        let events = event | PY_START | PY_RESUME;
-        lock(&self.codes).push(code.clone().into_any().unbind());
-        let monitoring = self.monitoring.bind(py);
-        if let Err(error) = monitoring.call_method1("set_local_events", (self.id, code, events)) {
-            error.write_unraisable(py, Some(monitoring));
-        }
-    }
-
     fn register<P: Reported>(
         &mut self,
         monitoring: &Bound<'_, PyAny>,
@@ -534,6 +520,25 @@ impl Tool {
         if let Err(error) = remove() {
             error.write_unraisable(py, Some(monitoring));
         }
+    }
+}
+
+impl Lines for Tool {
+    #[cold]
+    fn watch(&self, code: &Bound<'_, PyCode>) {
+        let py = code.py();
+        let Some(event) = self.events.first() else { return };
+        // Where RESUME is specialized CPython reports no LINE for a line that it is on (gh-155992).
+        let events = event | PY_START | PY_RESUME;
+        lock(&self.codes).push(code.clone().into_any().unbind());
+        let monitoring = self.monitoring.bind(py);
+        if let Err(error) = monitoring.call_method1("set_local_events", (self.id, code, events)) {
+            error.write_unraisable(py, Some(monitoring));
+        }
+    }
+
+    fn remove(&self, py: Python<'_>) {
+        Self::remove(self, py);
     }
 }
 

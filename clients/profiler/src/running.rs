@@ -56,7 +56,7 @@ impl<T: Tally> Running<T> {
         }
         self.session.register(py, self.place, None);
         let lines = lines()?;
-        *lock(&self.session.lines) = lines.map(Arc::new);
+        *lock(&self.session.lines) = lines.map(|tool| Arc::new(tool) as _);
         let install = || -> PyResult<Source> {
             if framehook::version() == 0 {
                 return Ok(Source::Tool(tool()?));

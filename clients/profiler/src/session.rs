@@ -4,7 +4,6 @@ use crate::clock::Clock;
 use crate::codes::{identify, Codes, Known, Named};
 use crate::cpu::{time_of, CpuTime};
 use crate::entered::Entered;
-use crate::monitoring::Tool;
 use crate::place::{Place, Slot};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -31,6 +30,14 @@ pub trait Tally: Send + Sized + 'static {
     fn absorb(&mut self, other: &Self);
 }
 
+/// Reports the lines that begin in some code.
+pub trait Lines: Send + Sync {
+    /// From now on in this code too.
+    fn watch(&self, code: &Bound<'_, PyCode>);
+    /// No more, in none.
+    fn remove(&self, py: Python<'_>);
+}
+
 /// A profile that is being made.
 pub struct Session<T: Tally> {
     pub serial: u64,
@@ -47,7 +54,7 @@ pub struct Session<T: Tally> {
     pub cpu: CpuTime,
     pub codes: Mutex<Codes>,
     /// What reports the lines of chosen functions.
-    pub lines: Mutex<Option<Arc<Tool>>>,
+    pub lines: Mutex<Option<Arc<dyn Lines>>>,
     pub threads: Mutex<Vec<Arc<Slot<T>>>>,
 }
 

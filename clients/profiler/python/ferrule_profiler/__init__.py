@@ -15,9 +15,11 @@ counted, as on stock CPython without the GIL, starting a profile is a ProfilerEr
 from . import _library
 
 with _library.private(_library.IS_LOOKED_FOR):
+    from . import web
+    from ._label import label
     from ._profile import Profile, ProfilerError, available, profile, start, stop
     from ._result import Function, Line, Node, Result, Task, Thread
     from ._text import CUT
 
 __all__ = ["CUT", "Function", "Line", "Node", "Profile", "ProfilerError", "Result", "Task", "Thread",
-           "available", "profile", "start", "stop"]
+           "available", "label", "profile", "start", "stop", "web"]

@@ -20,20 +20,24 @@ def pstats(result):
     stats, labels = {}, {}
     for number, function in result.functions.items():
         labels[number] = key = label(function)
-        if not function.runs:
-            continue        # a generator that has not begun
+        if not function.runs or function.kind == "label":
+            continue        # a generator that has not begun, or no function
         row = (function.runs - function.recursive, function.runs, function.own, function.total)
         known = stats.get(key)
         # Functions of one line and name are one for pstats.
         stats[key] = (*map(sum, zip(known, row)), known[-1]) if known else (*row, {})
     for edge in result.edges:
-        if edge.caller is None or not edge.runs:
+        if edge.caller is None or not edge.runs or has_label(result, edge):
             continue
         callers = stats[labels[edge.callee]][-1]
         row = (edge.runs, edge.runs - edge.recursive, edge.own, edge.total)
         known = callers.get(labels[edge.caller])
         callers[labels[edge.caller]] = tuple(map(sum, zip(known, row))) if known else row
     return marshal.dumps(stats)
+
+
+def has_label(result, edge):
+    return "label" in (result.functions[edge.callee].kind, edge.caller is not None and result.functions[edge.caller].kind)
 
 
 # --- speedscope ----------------------------------------------------------------------------------
@@ -43,7 +47,7 @@ def speedscope(result):
     for number, function in result.functions.items():
         places[number] = len(frames)
         frame = {"name": visible(function.qualname)}
-        if function.kind != "builtin":
+        if function.has_source:
             frame |= {"file": visible(function.file), "line": function.line}
         frames.append(frame)
     profiles = []
@@ -77,12 +81,15 @@ def callgrind(result):
              "events: ns" if result.timed else "events: runs"]
     called = {}
     for edge in result.edges:
-        called.setdefault(edge.caller, []).append(edge)
+        if not has_label(result, edge):
+            called.setdefault(edge.caller, []).append(edge)
 
     def cost(timed, untimed):
         return round(timed * 1e9) if result.timed else untimed
 
     for number, function in result.functions.items():
+        if function.kind == "label":
+            continue
         # Readers take functions of one name for one, whatever their files.
         own = result.lines.get(number, {function.line: function})
         lines += ["", f"fl={visible(function.file)}", f"fn={named(function)}",

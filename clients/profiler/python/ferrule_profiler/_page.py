@@ -33,7 +33,7 @@ NARROWEST = 1e-4        # a smaller part of the whole is no bar of the flame gra
 def source_of(number, function, result, known):
     """The lines of a function, if they are there, and a word about them. `known` has the lines of files."""
     last = result.last_line_of(number)
-    if not function.line or function.kind == "builtin" or last is None:
+    if not function.line or not function.has_source or last is None:
         return [], ""
     if function.file not in known:
         known[function.file] = lines_of(function.file, result.date)
@@ -66,7 +66,7 @@ def rows(result):
 def edges(result, places):
     return [[-1 if edge.caller is None else places[edge.caller], places[edge.callee], edge.runs,
              round(edge.own * 1e9), round(edge.total * 1e9)]
-            for edge in result.edges if edge.runs]
+            for edge in result.edges if edge.runs or edge.total]
 
 
 def flame_graph(result):

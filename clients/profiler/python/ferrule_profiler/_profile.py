@@ -165,6 +165,11 @@ def stop():
     return running.stop()
 
 
+def running():
+    """What counts, in the core; None: no profile is being made."""
+    return None if _active is None else _active._core
+
+
 def _after_fork():
     # The lock may have been held by a thread that is not here.
     global _lock

@@ -21,7 +21,7 @@ class Function(NamedTuple):
     line: int
     name: str
     qualname: str
-    kind: str           # function, generator, coroutine, async generator, builtin
+    kind: str           # function, generator, coroutine, async generator, builtin, label
     calls: int          # how many frames were made
     runs: int           # how often one began or was resumed: more than calls for a generator
     recursive: int      # runs within another run of the same function
@@ -31,7 +31,12 @@ class Function(NamedTuple):
 
     @property
     def place(self):
-        return self.name if self.kind == "builtin" else f"{short(self.file)}:{self.line}"
+        return f"{short(self.file)}:{self.line}" if self.has_source else self.name
+
+    @property
+    def has_source(self):
+        """Whether it is a function in Python: no C function, no label."""
+        return self.kind not in ("builtin", "label")
 
 
 class Line(NamedTuple):
@@ -234,6 +239,12 @@ class Result:
     def seconds(self):
         """The time of all functions in all threads."""
         return sum(function.own for function in self.functions.values())
+
+    @property
+    def labels(self):
+        """What label() has named, those that took most first: Function each."""
+        found = [function for function in self.functions.values() if function.kind == "label"]
+        return sorted(found, key=lambda function: (-function.total, -function.calls, function.name))
 
     def callers(self, number):
         return [edge for edge in self.edges if edge.callee == number]

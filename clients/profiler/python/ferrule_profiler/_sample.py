@@ -9,6 +9,8 @@ from ._ticker import Ticker
 
 INTERVAL = 0.005
 GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
+# The file of this package that is a part of programs.
+MIDDLEWARE = "/web.py"
 
 
 def identity(code):
@@ -63,7 +65,7 @@ class Sampler:
                 continue
             path = []
             for code in reversed(codes):
-                if code.co_filename.startswith(self.own):
+                if code.co_filename.startswith(self.own) and not code.co_filename.endswith(MIDDLEWARE):
                     path.clear()        # what has started the profiler is not the program
                 elif path[-1:] != [id(code)]:       # a function that calls itself is there once
                     path.append(id(code))

@@ -41,9 +41,10 @@ def number(count, noun):
 
 def heading(result):
     """What was profiled, and for how long: the command line and lines about it."""
-    calls = sum(function.calls for function in result.functions.values())
+    functions = [function for function in result.functions.values() if function.kind != "label"]
+    calls = sum(function.calls for function in functions)
     date = strftime("%Y-%m-%d %H:%M:%S", localtime(result.date))
-    count = (f"{number(calls, 'call')} of {number(len(result.functions), 'function')} in"
+    count = (f"{number(calls, 'call')} of {number(len(functions), 'function')} in"
              f" {number(len(result.threads), 'thread')}, {seconds(result.wall).strip()} wall,"
              f" {seconds(result.cpu).strip()} CPU")
     if result.timed:
@@ -62,8 +63,30 @@ def cuts(result):
     return [f"paths are cut at {number(result.cuts, 'place')}, below which they are too many or too deep"]
 
 
+def aligned(rows):
+    """Rows of texts as lines: numbers to the right, and the name that is last."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join([*(text.rjust(width) for text, width in zip(numbers, widths)), name]) for *numbers, name in rows]
+
+
+def labels(result, limit):
+    """A table of labels, if there are any."""
+    rows = result.labels
+    if not rows:
+        return []
+    shown = rows[:limit] if limit else rows
+    if result.timed:
+        cells = [["calls", "total", "each", "raised", "label"]]
+        cells += [[f"{label.calls:,}", seconds(label.total), seconds(label.total / label.calls if label.calls else 0), f"{label.raised:,}",
+                   visible(label.name)] for label in shown]
+    else:
+        cells = [["calls", "label"], *([f"{label.calls:,}", visible(label.name)] for label in shown)]
+    more = [f"... and {len(rows) - len(shown):,} more labels"] if len(shown) < len(rows) else []
+    return ["", *aligned(cells), *more]
+
+
 def table(result, sort="own", limit=40):
-    rows = sorted_functions(result, sort)
+    rows = [(number, function) for number, function in sorted_functions(result, sort) if function.kind != "label"]
     shown = rows[:limit] if limit else rows
     whole = result.seconds or 1
     program, about = heading(result)
@@ -74,15 +97,12 @@ def table(result, sort="own", limit=40):
         if result.timed:
             cell += [seconds(function.own), f"{100 * function.own / whole:.1f}",
                      seconds(function.total)]
-        where = "" if function.kind == "builtin" else f"  {short(function.file)}:{function.line}"
+        where = f"  {short(function.file)}:{function.line}" if function.has_source else ""
         cells.append([*cell, visible(function.qualname) + where])
     heads = ["calls", "own", "%", "total", "function"] if result.timed else ["calls", "function"]
-    widths = [max(map(len, column)) for column in zip(heads, *cells)]
-    for row in [heads, *cells]:
-        *numbers, name = row
-        lines.append("  ".join([*(text.rjust(width) for text, width in zip(numbers, widths)),
-                                name]))
+    lines += aligned([heads, *cells])
     if len(shown) < len(rows):
         lines.append(f"... and {len(rows) - len(shown):,} more (--limit 0 shows all)")
+    lines += labels(result, limit)
     lines += listing(result, seconds)
     return "\n".join(lines)

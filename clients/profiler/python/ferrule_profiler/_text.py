@@ -25,6 +25,6 @@ def short(file):
 
 def named(function):
     """A function's name, and where it is: no other function has the same, as far as readers can tell."""
-    if function.kind == "builtin":
+    if not function.has_source:
         return visible(function.name)
     return f"{visible(function.qualname)} ({short(function.file)}:{function.line})"
