@@ -209,7 +209,8 @@ impl Codes {
 
     /// Whether a file is the profiler's own.
     pub fn is_own(&self, file: &Text) -> bool {
-        let within = self.ignored.as_ref().and_then(|prefix| file.0.strip_prefix(prefix.as_bytes()));
+        let within =
+            self.ignored.as_ref().and_then(|prefix| file.0.strip_prefix(prefix.as_bytes()));
         within.is_some_and(|name| name != MIDDLEWARE)
     }
 

@@ -148,6 +148,32 @@ pub enum Begun {
     Made(u64),
 }
 
+/// Set in the number of an entry that is no frame's and no call's: addresses of frames have no low bits.
+const OF_LABEL: u64 = 1 << 63 | 1;
+/// Set too for the function that runs on below the label with this number.
+const CONTINUES: u64 = 2;
+/// What is left of a number, which no other call of the thread has.
+const OF_THREAD: u64 = (1 << 40) - 1;
+
+fn is_label(id: u64) -> bool {
+    id & (OF_LABEL | CONTINUES) == OF_LABEL
+}
+
+fn continues(id: u64) -> bool {
+    id & (OF_LABEL | CONTINUES) == OF_LABEL | CONTINUES
+}
+
+/// An entry that is off the stack, to be put at the place where it then belongs.
+#[derive(Clone, Copy)]
+struct Moved {
+    id: u64,
+    key: usize,
+    code: u32,
+    line: u32,
+    resumable: bool,
+    task: u32,
+}
+
 /// What is known of a generator or coroutine that has not ended.
 #[derive(Clone, Default)]
 struct Resumable {
@@ -157,7 +183,7 @@ struct Resumable {
     /// Whether no line was reported since it was resumed. The one that it is resumed on is.
     resumed: bool,
     /// The labels that it has entered and not left, while it is suspended.
-    labels: Vec<labels::Moved>,
+    labels: Vec<Moved>,
 }
 
 /// How often a line has begun, and the ticks in it.
@@ -311,7 +337,7 @@ impl Graph {
         self.count_time(now);
         let mut begins = true;
         if resumable {
-            let id = if labels::continues(top.id) { self.call_on_top() } else { top.id };
+            let id = if continues(top.id) { self.call_on_top() } else { top.id };
             let known = self.resumables.entry(id).or_default();
             begins = !(std::mem::take(&mut known.resumed) && known.line == line);
             known.line = line;
@@ -346,9 +372,9 @@ impl Graph {
             *begun += link.calls;
             *own += link.own;
         }
-        let numbered = found.into_iter().filter_map(|((func, line), counted)| {
-            Some((self.code_of(func)?, line, counted))
-        });
+        let numbered = found
+            .into_iter()
+            .filter_map(|((func, line), counted)| Some((self.code_of(func)?, line, counted)));
         numbered.collect()
     }
 
@@ -659,7 +685,7 @@ impl Graph {
             ended.count_time(now);
         }
         while ended.stack.len() > 1 {
-            ended.close(now, !labels::continues(ended.top().id));
+            ended.close(now, !continues(ended.top().id));
         }
         ended
     }

@@ -252,8 +252,7 @@ mod _core {
     }
 
     impl Reported for CountProfile {
-        const CALLBACKS: &'static [Callback] =
-            &[definition::<Self, 0>(), definition::<Self, 2>()];
+        const CALLBACKS: &'static [Callback] = &[definition::<Self, 0>(), definition::<Self, 2>()];
 
         #[inline(always)]
         fn report(&self, call: &Call<'_, '_>, event: Event) -> Reply {

@@ -4,33 +4,7 @@
 //! there. A label ends where it is left, and not with a function: where the function has returned before, it is moved to
 //! the caller. It is suspended and resumed with the generator or coroutine that has entered it.
 
-use super::{Entry, Graph, Link, NONE};
-
-/// Set in the number of an entry that is no frame's and no call's: addresses of frames have no low bits.
-const OF_LABEL: u64 = 1 << 63 | 1;
-/// Set too for the function that runs on below the label with this number.
-const CONTINUES: u64 = 2;
-/// What is left of a number, which no other call of the thread has.
-const OF_THREAD: u64 = (1 << 40) - 1;
-
-fn is_label(id: u64) -> bool {
-    id & (OF_LABEL | CONTINUES) == OF_LABEL
-}
-
-pub(super) fn continues(id: u64) -> bool {
-    id & (OF_LABEL | CONTINUES) == OF_LABEL | CONTINUES
-}
-
-/// An entry that is off the stack, to be put at the place where it then belongs.
-#[derive(Clone, Copy)]
-pub(super) struct Moved {
-    id: u64,
-    key: usize,
-    code: u32,
-    line: u32,
-    resumable: bool,
-    task: u32,
-}
+use super::{continues, is_label, Entry, Graph, Link, Moved, CONTINUES, NONE, OF_LABEL, OF_THREAD};
 
 impl Graph {
     /// A label is entered. With `again` it was entered before, and is no new one.
