@@ -351,11 +351,18 @@ def group_debugger(options):
     return total
 
 
+def run_with_pytest(name, python):
+    """The profiler's plugin, in the environment of the debugger's tests, which has pytest."""
+    inside, counts = with_tools("debugger", python)
+    return counts + run_unittest(name, inside, os.path.join(ROOT, "tests", "pytest_plugin"), environment={"FERRULE_PYTHON": os.path.abspath(python)})
+
+
 def group_clients(options):
-    """The clients of frame hooks, built for the interpreter, and the profiler's page in a browser."""
+    """The clients of frame hooks, built for the interpreter, the profiler's page in a browser, and its plugin under pytest."""
     return (run_unittest("clients", options.python, os.path.join(ROOT, "tests", "clients"),
                          environment=stock_environment(options))
-            + run_with_browser("clients-browser", "browser", environment={"FERRULE_PYTHON": os.path.abspath(options.python)}))
+            + run_with_browser("clients-browser", "browser", environment={"FERRULE_PYTHON": os.path.abspath(options.python)})
+            + run_with_pytest("clients-pytest", options.python))
 
 
 def group_jit(options):

@@ -137,6 +137,19 @@ class ProfilersPage(Case):
             self.assertEqual(shown.locator("#legend").inner_text(), "")
             self.assertEqual(shown.complaints, [])
 
+    def test_a_notebook_shows_the_page(self):
+        page = self.directory / "notebook.html"
+        page.write_text("<!DOCTYPE html><title>notebook</title>" + self.run_python("-c", "import ferrule_profiler\n"
+                        "def work(): return sum(range(100_000))\nwith ferrule_profiler.profile() as profile: work()\n"
+                        "print(profile.result._repr_html_())"))
+        shown = self.open(DESKTOP, page)
+        inner = shown.frame_locator("iframe")
+        self.assertIn("work", inner.locator("#functions tbody").inner_text())
+        inner.locator("#functions tbody tr").filter(has_text="work").first.click()
+        self.assertEqual(inner.locator("#name").inner_text(), "work")
+        inner.frame_locator("#flame").locator("#frames g").first.wait_for()
+        self.assertEqual(shown.complaints, [])
+
     def test_labels_have_a_table_and_their_callees(self):
         program, page = self.directory / "labelled.py", self.directory / "labels.html"
         program.write_text("import ferrule_profiler\ndef work(): return sum(range(100_000))\n"

@@ -16,10 +16,17 @@ from . import _library
 
 with _library.private(_library.IS_LOOKED_FOR):
     from . import web
+    from ._decorator import profiled
     from ._label import label
     from ._profile import Profile, ProfilerError, available, profile, start, stop
     from ._result import Function, Line, Node, Result, Task, Thread
     from ._text import CUT
 
 __all__ = ["CUT", "Function", "Line", "Node", "Profile", "ProfilerError", "Result", "Task", "Thread",
-           "available", "label", "profile", "start", "stop", "web"]
+           "available", "label", "profile", "profiled", "start", "stop", "web"]
+
+
+def load_ipython_extension(shell):
+    """%load_ext ferrule_profiler"""
+    from ._ipython import load
+    load(shell)

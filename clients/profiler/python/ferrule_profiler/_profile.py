@@ -146,6 +146,12 @@ class Profile:
     def __exit__(self, *exception):
         self.stop()
 
+    async def __aenter__(self):
+        return self.start()
+
+    async def __aexit__(self, *exception):
+        self.stop()
+
 
 def profile(**options):
     """A context manager: a profile of what runs in all threads until the block ends."""

@@ -262,6 +262,18 @@ class Result:
         from ._table import table
         print(table(self, sort=sort, limit=limit), file=file)
 
+    def _repr_html_(self):
+        """The page, for notebooks."""
+        from html import escape
+
+        from ._page import page
+        return ('<iframe style="width: 100%; height: 80vh; min-height: 500px; border: 0" title="profile"'
+                f' srcdoc="{escape(page(self))}"></iframe>')
+
+    def _repr_pretty_(self, printer, cycle):
+        from ._table import table
+        printer.text(table(self))
+
     def write(self, path, format=None):
         """Write a file. Its format is said, or seen from the name's end."""
         from ._export import write
