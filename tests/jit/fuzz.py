@@ -183,7 +183,7 @@ def compiled(options, expected):
                 differences.append((seed, turn, name, wanted, observed))
             for arguments, was, wanted in zip(program.calls, found, outcomes):
                 totals["calls"] += 1
-                if not is_same(program, was, wanted):
+                if not is_same(program, was, wanted) and not (name == "threads" and surroundings.lacks_memory(was, wanted)):
                     differences.append((seed, turn, arguments, wanted, was))
         totals["programs"] += 1
         totals["around"][name] = totals["around"].get(name, 0) + 1
