@@ -86,6 +86,8 @@ def parser():
                       help="profile a process of Ferrule that runs, until Ctrl-C or its end")
     made.add_argument("--seconds", type=above_zero, metavar="N",
                       help="with --pid: end the profile after N seconds")
+    made.add_argument("--live", action="store_true",
+                      help="with --pid: show each second what the process does, in the terminal")
     made.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER,
                       help="run a module as a program")
     made.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT",
@@ -102,6 +104,10 @@ def parsed(arguments):
             made.error("--pid takes a process that runs, and no program to start")
         if options.subprocesses:
             made.error("--subprocesses needs a program to start")
+        if options.live and not os.isatty(1):
+            made.error("--live needs a terminal as standard output")
+    elif options.live:
+        made.error("--live needs --pid")
     elif options.seconds is not None:
         made.error("--seconds needs --pid")
     elif options.module:

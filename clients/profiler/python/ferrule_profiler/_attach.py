@@ -4,6 +4,7 @@ The process executes _remote.py, connects to a socket in a directory that only i
 see _attached.py. The files are written here.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -15,8 +16,9 @@ import tempfile
 import time
 
 from . import _command
-from ._attached import SAVE, STOP
+from ._attached import LOOK, SAVE, STOP
 from ._core import end_by_signal
+from ._live import INTERVAL, Live
 from ._result import Result
 from ._text import visible
 
@@ -61,6 +63,7 @@ class Received:
     def __init__(self):
         self.whole = None       # what was found: the last that was received to its end
         self.why = None         # why it was sent
+        self.looked = None      # the last that has functions alone
         self._found = self._last = None
 
     def take(self, message):
@@ -73,14 +76,18 @@ class Received:
         elif "rows" in message:
             self._last.setdefault(message["key"], []).extend(message["rows"])
         elif "end" in message:
-            self.whole, self.why, self._found = Result(self._found), message["end"], None
+            self.why, found, self._found = message["end"], Result(self._found), None
+            if self.why == "look":
+                self.looked = found
+            else:
+                self.whole = found
             return True
         return False
 
 
 class Attachment:
-    def __init__(self, options, writer, signals, directory):
-        self.options, self.writer, self.signals = options, writer, signals
+    def __init__(self, options, writer, signals, directory, live=None):
+        self.options, self.writer, self.signals, self.live = options, writer, signals, live
         self.pid, self.directory = options.pid, directory
         self.connection = self.process = None
         self.received = Received()
@@ -88,7 +95,7 @@ class Attachment:
         self.signals_at_end = None      # how many signals had come when the end was requested
         self.awaited = False    # the script may run yet
         self.notice = None      # when it is said that there is no answer
-        self.end = self.save = None     # when that is to be requested
+        self.end = self.save = self.look = None     # when that is to be requested
 
     def run(self):
         """Have the profile made. AttachError: there is none."""
@@ -132,7 +139,7 @@ class Attachment:
 
     def wait(self, *files):
         """Those of the files that can be read; none when something is due. The process's end is looked for too."""
-        due = [moment for moment in (self.notice, self.end, self.save) if moment is not None]
+        due = [moment for moment in (self.notice, self.end, self.save, self.look) if moment is not None]
         left = max(min(due) - time.monotonic(), 0) if due else None
         ready, _, _ = select.select([*files, self.process, self.signals.woken], [], [], left)
         if self.signals.woken in ready:
@@ -181,18 +188,29 @@ class Attachment:
                 raise AttachError(f"process {self.pid}: {visible(message['error'])}")
             if "started" in message:
                 self.begin()
-            elif self.received.take(message) and self.received.why == "save":
-                self.writer.profile.result = self.received.whole
-                self.writer.save()
-                if self.signals_at_end is None:
-                    self.save = time.monotonic() + self.options.save_every
+            elif self.received.take(message):
+                self.taken(self.received.why)
         return bool(data)
+
+    def taken(self, why):
+        """A result has come that is not the last one."""
+        now, goes_on = time.monotonic(), self.signals_at_end is None
+        if why == "save":
+            self.writer.profile.result = self.received.whole
+            self.writer.save()
+            self.save = now + self.options.save_every if goes_on else None
+        elif why == "look":
+            self.live.show(self.received.looked)
+            self.look = now + INTERVAL if goes_on else None
+            if self.live.gone and goes_on:
+                self.end = now
 
     def begin(self):
         options, now = self.options, time.monotonic()
         if self.signals_at_end is None:
             self.end = now + options.seconds if options.seconds else None
             self.save = now + options.save_every if options.save_every else None
+            self.look = now + INTERVAL if self.live else None
         if not options.quiet:
             _command.say(f"ferrule_profiler: process {self.pid} is being profiled; Ctrl-C ends the profile and writes it")
 
@@ -204,11 +222,14 @@ class Attachment:
                 raise AttachError(f"the profile of process {self.pid} is given up: interrupted")
         elif self.signals.came or (self.end is not None and now >= self.end):
             self.ask(STOP)
-            self.end = self.save = None
+            self.end = self.save = self.look = None
             self.signals_at_end = len(self.signals.came)
         elif self.save is not None and now >= self.save:
             self.ask(SAVE)
             self.save = None
+        elif self.look is not None and now >= self.look:
+            self.ask(LOOK)
+            self.look = None
 
     def ask(self, what):
         try:
@@ -242,10 +263,11 @@ def run(options):
         _command.say(f"ferrule_profiler: {error}")
         return 1
     signals = Signals()
-    attachment = Attachment(options, writer, signals, directory)
+    live = Live(options) if options.live else None
+    attachment = Attachment(options, writer, signals, directory, live)
     error = None
     try:
-        with signals:
+        with signals, live or contextlib.nullcontext():
             attachment.run()
     except (AttachError, OSError) as raised:
         error = raised
@@ -264,7 +286,7 @@ def run(options):
 def ended(attachment, writer, error):
     """Write the result, and say how it was had."""
     received = attachment.received
-    if error is None and received.why in (None, "save"):
+    if error is None and received.why in (None, "save", "look"):
         error = f"process {attachment.pid} has ended without sending what was found: a signal has ended it, or os._exit(), or it runs another program"
     if error is not None:
         _command.say(f"ferrule_profiler: {error}")

@@ -1,6 +1,6 @@
 """A profile that another process has asked for, in the process that is profiled. _attach.py is the other side.
 
-That sends bytes: SAVE asks for what was found until now, STOP ends the profile, and so does the end of the connection.
+That sends bytes: SAVE asks for what was found until now, LOOK for the functions in it, STOP ends the profile, and so does the end of the connection.
 What is sent to it are lines of JSON: {"started": true} or {"error": text}, and each time what was found, in pieces, as
 one long call would hold the GIL: {"found": dict}, {"thread": dict}, {"key": name, "rows": list} for a list of what came
 before, and {"end": why}.
@@ -17,7 +17,9 @@ from _thread import allocate_lock, start_new_thread
 from ._profile import Profile, ProfilerError
 from ._result import last_line
 
-SAVE, STOP = b"r", b"s"
+SAVE, LOOK, STOP = b"r", b"l", b"s"
+# What a look has not: it is made each second.
+DETAILS = ("nodes", "edges", "events", "lines")
 ROWS = 1000
 # So many seconds the end of the program waits for a reader that does not read.
 PATIENCE = 10
@@ -57,7 +59,7 @@ class Attached:
                 else:
                     with self.lock:
                         if not self.ended:
-                            self.send_result("save")
+                            self.send_result("save" if request == SAVE else "look")
         except OSError:
             pass        # the reader is gone, or reads nothing
         finally:
@@ -105,6 +107,10 @@ class Attached:
     def send_result(self, why):
         found = self.profile.found()
         threads, objects = found.pop("threads"), found.pop("objects")
+        if why == "look":
+            objects = []
+            for thread in threads:
+                thread.update({key: [] for key in DETAILS if key in thread})
         # Another process has no code objects, and other files where a name is relative.
         found["lines"] = [(number, last_line(code)) for number, code in objects
                           if hasattr(code, "co_positions") and os.path.isabs(code.co_filename)] if self.sources else []
