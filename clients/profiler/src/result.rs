@@ -26,8 +26,8 @@ fn place(number: Option<u32>) -> i64 {
 /// A thread's graph, all of whose calls have ended. Times are in nanoseconds.
 ///
 /// `functions`: (number, calls, runs, recursive runs, raised, own, total); `edges`: (caller or -1,
-/// callee, then the same); `nodes`: (parent or -1, number or -1, calls, runs, own), where the number
-/// of a cut is -2; `lines`: (number, line, how often it has begun, own).
+/// callee, then the same); `nodes`: (parent or -1, number or -1, calls, runs, own, runs and own of
+/// those that it has called itself), where the number of a cut is -2; `lines`: (number, line, how often it has begun, own).
 pub fn thread<'py>(
     py: Python<'py>,
     graph: &Graph,
@@ -37,10 +37,16 @@ pub fn thread<'py>(
     let mut functions = vec![[0u64; 4]; graph.funcs.len()];
     let mut edges = graph.dropped.clone();
     let mut nodes = vec![[0u64; 4]; graph.nodes.len()];
+    let mut again = vec![[0u64; 2]; graph.nodes.len()];
     // The first link is none of a call.
     for link in graph.links.iter().skip(1) {
         let counted = link.counted();
         add(&mut nodes[link.node as usize], &counted);
+        if link.from == link.node {
+            let [runs, own] = &mut again[link.node as usize];
+            *runs += link.runs;
+            *own += link.own;
+        }
         if let Some(edge) = graph.edge_of_link(link) {
             add(&mut edges[edge], &counted);
         }
@@ -68,7 +74,9 @@ pub fn thread<'py>(
         let parent = if index == 0 { -1 } else { i64::from(node.parent) };
         let is_cut = graph.is_cut(index as u32);
         let number = if is_cut { CUT } else { place(graph.code_of_node(index as u32)) };
-        (parent, number, calls, runs, nanoseconds(own)).into_pyobject(py)
+        let [again, again_own] = again[index];
+        (parent, number, calls, runs, nanoseconds(own), again, nanoseconds(again_own))
+            .into_pyobject(py)
     });
     result.set_item("nodes", list(py, rows)?)?;
     let rows = graph.lines().into_iter().map(|(number, line, [begun, own])| {
@@ -108,11 +116,11 @@ pub fn counts<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDi
         .iter()
         .map(|(number, calls)| (*number, *calls, *calls, 0, 0, 0, 0).into_pyobject(py));
     let functions = list(py, rows)?;
-    let root = (-1, -1, 0, 0, 0).into_pyobject(py);
+    let root = (-1, -1, 0, 0, 0, 0, 0).into_pyobject(py);
     let rows = counts
         .counts
         .iter()
-        .map(|(number, calls)| (0, *number, *calls, *calls, 0).into_pyobject(py));
+        .map(|(number, calls)| (0, *number, *calls, *calls, 0, 0, 0).into_pyobject(py));
     let nodes = list(py, std::iter::once(root).chain(rows))?;
     let result = PyDict::new(py);
     result.set_item("functions", functions)?;

@@ -63,6 +63,11 @@ def parser():
                       help="the times of its lines too: name, Class.name or file.py:name; may be given several times")
     made.add_argument("--lines-of", metavar="FILE", action="append", default=[],
                       help="the same of all functions of a file")
+    made.add_argument("--only", metavar="PATH", action="append", default=[],
+                      help="show functions of this file or directory alone; what others take is in what has called"
+                      " them; may be given several times")
+    made.add_argument("--hide", metavar="PATH", action="append", default=[],
+                      help="do not show functions of this file or directory")
     made.add_argument("--trace", metavar="FILE", help="write a timeline that Perfetto opens")
     made.add_argument("--trace-events", type=whole, default=400_000, metavar="N",
                       help="the timeline has the last N beginnings and ends of each thread"
@@ -104,6 +109,8 @@ def parsed(arguments):
             made.error("--pid takes a process that runs, and no program to start")
         if options.subprocesses:
             made.error("--subprocesses needs a program to start")
+        if options.live and (options.only or options.hide):
+            made.error("--live shows all functions: not with --only or --hide")
         if options.live and not os.isatty(1):
             made.error("--live needs a terminal as standard output")
     elif options.live:
@@ -128,6 +135,8 @@ def parsed(arguments):
         made.error("--builtins and --trace need exact times: not with --count or --sample")
     if (options.count or options.sample) and (options.lines or options.lines_of):
         made.error("--lines and --lines-of need exact times: not with --count or --sample")
+    if not all(options.only + options.hide):
+        made.error("--only and --hide need the name of a file or directory")
     if not all(name.rpartition(":")[2] for name in options.lines) or not all(options.lines_of):
         made.error("--lines needs the name of a function, --lines-of that of a file")
     if options.trace_arguments and not (options.trace and options.trace_events):

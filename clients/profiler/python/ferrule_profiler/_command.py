@@ -41,6 +41,7 @@ from ._core import (
     watch_signals,
 )
 from ._export import is_plain, maker, write_file
+from ._group import grouped
 from ._profile import Profile, ProfilerError, available
 from ._subprocesses import inherited, prepare
 from ._table import table
@@ -122,6 +123,7 @@ class Writer:
         self.profile = profile
         self.options = options
         self.process = self.first = getpid()
+        self.only, self.hide = options.only, options.hide
         # What is written where, and how it is made.
         self.outputs = [(path, maker(path, options.format)) for path in options.output]
         if options.trace:
@@ -207,7 +209,7 @@ class Writer:
         if self.writing.acquire(blocking=False):
             try:
                 if self.state is State.RUNNING:
-                    self.write(self.profile.result, [output for output in self.outputs
+                    self.write(self.result(), [output for output in self.outputs
                                                      if is_plain(output[0])])
             finally:
                 self.writing.release()
@@ -264,7 +266,7 @@ class Writer:
         """Write the files and the table."""
         if self.process != getpid() or self.state is State.FINISHED:
             return
-        result = self.profile.result
+        result = self.result()
         options = self.options
         alone = options.child or self.process != self.first
         written = self.write(result, self.outputs)
@@ -275,6 +277,11 @@ class Writer:
                 self.say(f"ferrule_profiler: {line}")
             if len(written) == len(self.outputs) or not self.deferred.given_up:
                 self.say(table(result, sort=options.sort, limit=options.limit))
+
+    def result(self):
+        """What was found until now, as it is to be shown."""
+        result = self.profile.result
+        return grouped(result, self.only, self.hide) if self.only or self.hide else result
 
     def write(self, result, outputs):
         """Write these; the names of those that are written."""

@@ -69,6 +69,8 @@ class Node(NamedTuple):
     function: int       # its number; CUT: what is missing below the parent
     runs: int
     own: float
+    again: int          # runs that the function has called itself, directly: they are at this place too
+    again_own: float    # and what they have taken
 
 
 class Thread(NamedTuple):
@@ -156,6 +158,7 @@ class Result:
         self.threads = [self._thread(thread) for thread in found["threads"]]
         self.lines = self._sum_lines(found["threads"])
         self.missing = found["missing"]
+        self.hidden, self.lost = 0, 0       # by grouped(): how many functions, and the time that no other has
 
     def __getstate__(self):
         return {**vars(self), "_objects": {}}       # code objects are not for other processes
@@ -219,8 +222,8 @@ class Result:
 
     @staticmethod
     def _thread(thread):
-        nodes = [Node(parent if parent >= 0 else None, number, runs, own / 1e9)
-                 for parent, number, _, runs, own in thread["nodes"]]
+        nodes = [Node(parent if parent >= 0 else None, number, runs, own / 1e9, again, again_own / 1e9)
+                 for parent, number, _, runs, own, again, again_own in thread["nodes"]]
         return Thread(thread["name"], thread["ident"], sum(node.own for node in nodes),
                       thread["cpu"] / 1e9, nodes, thread.get("events", []),
                       thread.get("dropped", 0))
@@ -256,6 +259,11 @@ class Result:
         """The functions of this name, or qualified name."""
         return [function for function in self.functions.values()
                 if name in (function.name, function.qualname)]
+
+    def grouped(self, only=(), hide=()):
+        """The result without functions of some files: see --only and --hide. Their callers have their time."""
+        from ._group import grouped
+        return grouped(self, only, hide)
 
     def print_table(self, file=None, *, sort="own", limit=40):
         """Print the functions that have taken most."""

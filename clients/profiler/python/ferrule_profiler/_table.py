@@ -52,8 +52,17 @@ def heading(result):
     about = f"process {result.pid}, Python {result.python}, {date}"
     return visible(" ".join(result.program)), [
         about, count, *cuts(result),
+        *hidden(result),
         *(f"no lines of {visible(name)}: it was not called" for name in result.missing),
         *(["code of subinterpreters is not counted"] if result.interpreters else [])]
+
+
+def hidden(result):
+    """A line that says what is hidden, if something is."""
+    if not result.hidden:
+        return []
+    lost = f"; {seconds(result.lost).strip()} of them is in none that is shown" if result.lost >= 1e-9 else ""
+    return [f"{number(result.hidden, 'function')} hidden, with the time in what has called them{lost}"]
 
 
 def cuts(result):
