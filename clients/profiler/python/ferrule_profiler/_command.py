@@ -41,7 +41,6 @@ from ._core import (
     watch_signals,
 )
 from ._export import is_plain, maker, write_file
-from ._group import grouped
 from ._profile import Profile, ProfilerError, available
 from ._subprocesses import inherited, prepare
 from ._table import table
@@ -281,7 +280,7 @@ class Writer:
     def result(self):
         """What was found until now, as it is to be shown."""
         result = self.profile.result
-        return grouped(result, self.only, self.hide) if self.only or self.hide else result
+        return result.grouped(self.only, self.hide) if self.only or self.hide else result
 
     def write(self, result, outputs):
         """Write these; the names of those that are written."""

@@ -4,7 +4,6 @@ from copy import copy
 from os import fspath, sep
 from os.path import abspath, normpath, realpath
 
-from ._result import Edge, Node
 from ._text import CUT
 
 
@@ -89,20 +88,20 @@ class Tree:
         return False
 
 
-def grouped(result, only=(), hide=()):
+def grouped(result, only, hide, make_node, make_edge):
     """The result without the functions of some files. Their own time is that of the nearest caller that is left."""
     hidden = hidden_in(result, only, hide)
     made = copy(result)
     trees = [Tree(thread.nodes, hidden) for thread in result.threads]
-    made.threads = [thread._replace(nodes=[Node(*row) for row in tree.rows]) for thread, tree in zip(result.threads, trees)]
+    made.threads = [thread._replace(nodes=[make_node(*row) for row in tree.rows]) for thread, tree in zip(result.threads, trees)]
     edges = {(edge.caller, edge.callee): edge for edge in result.edges if edge.callee not in hidden and edge.caller not in hidden}
     own = {}
     for tree in trees:
         for (caller, callee), runs, recursive, took, total in tree.via:
-            known = edges.get((caller, callee), Edge(caller, callee, 0, 0, 0, 0, 0, 0))
+            known = edges.get((caller, callee), make_edge(caller, callee, 0, 0, 0, 0, 0, 0))
             calls = runs if result.functions[callee].kind in ("function", "builtin") else 0
-            edges[caller, callee] = Edge(caller, callee, known.calls + calls, known.runs + runs, known.recursive + recursive, known.raised,
-                                         known.own + took, min(known.total + total, result.functions[callee].total))
+            edges[caller, callee] = known._replace(calls=known.calls + calls, runs=known.runs + runs, recursive=known.recursive + recursive,
+                                                   own=known.own + took, total=min(known.total + total, result.functions[callee].total))
     for tree in trees:
         for caller, function, took in tree.moved:
             own[function] = own.get(function, 0) + took

@@ -4,6 +4,7 @@ import re
 from types import CodeType
 from typing import NamedTuple
 
+from ._group import grouped
 from ._text import CUT, short
 
 
@@ -262,8 +263,7 @@ class Result:
 
     def grouped(self, only=(), hide=()):
         """The result without functions of some files: see --only and --hide. Their callers have their time."""
-        from ._group import grouped
-        return grouped(self, only, hide)
+        return grouped(self, only, hide, Node, Edge)
 
     def print_table(self, file=None, *, sort="own", limit=40):
         """Print the functions that have taken most."""
