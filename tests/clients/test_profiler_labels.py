@@ -174,7 +174,7 @@ class Blocks(LabelsCase):
             path = os.path.join(self.directory(), "found")
             result.write(path, format)
             with open(path, "rb") as file:
-                self.assertNotIn(b"\x1b", file.read())
+                self.assertNotIn(b"\x1b[31m", file.read())
 
     def test_many_names_share_one(self):
         def run():
