@@ -2,7 +2,9 @@
 
 import builtins
 import gc
+import opcode
 import sys
+import unittest.mock
 import weakref
 
 import jit_support
@@ -296,6 +298,18 @@ class Memory(Case):
 
 
 class Interface(Case):
+    def test_the_instructions_are_the_interpreters(self):
+        names, caches = self.jit._compiler._core.opcodes()
+        self.assertEqual({name: number for name, number in names}, {name: opcode.opmap[name] for name, _ in names})
+        found = {name: caches[number] for name, number in opcode.opmap.items() if number < 256}
+        self.assertEqual(found, {name: opcode._inline_cache_entries.get(name, 0) for name in found})
+
+    def test_another_bytecode(self):
+        with unittest.mock.patch.object(self.jit._compiler, "MAGIC_NUMBER", b"\0\0\r\n"):
+            self.assertIn("its bytecode is another one", self.jit.what_is_missing())
+            self.assertRaisesRegex(RuntimeError, "bytecode", self.jit.enable)
+        self.assertIsNone(self.jit.what_is_missing())
+
     def test_disabled_and_enabled_again(self):
         space = define(SUM)
         self.compiled(space.f, 10)

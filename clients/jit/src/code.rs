@@ -9,11 +9,6 @@ use crate::python::{int_value, CodeObject};
 use crate::resolve::Literal;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyCode, PyFloat, PyFrozenSet, PyInt, PyString, PyTuple};
-use std::collections::HashSet;
-use std::sync::OnceLock;
-
-/// How many caches each instruction has, from the interpreter.
-pub static CACHES: OnceLock<[u8; 256]> = OnceLock::new();
 
 /// How deep tuples in constants are looked into.
 const DEEPEST: u32 = 3;
@@ -61,13 +56,16 @@ pub fn slots(code: &Bound<'_, PyCode>) -> usize {
 /// The instructions, without what is specialized or instrumented.
 fn decode_alone(code: &Bound<'_, PyCode>) -> PyResult<Code> {
     let bytes = parts::bytes_of(code)?;
-    let caches = CACHES.get();
-    let of =
-        |opcode: u8| caches.and_then(|c| c.get(usize::from(opcode))).map_or(0, |n| usize::from(*n));
-    Ok(Code::decode(bytes.as_bytes(), of))
+    Ok(Code::decode(bytes.as_bytes(), op::units_of_caches))
 }
 
-/// The same with the generator expressions that are compiled.
+/// Whether there is a jump back, of a loop. Caches are zeros there, and no instruction.
+pub fn jumps_back(code: &Bound<'_, PyCode>) -> PyResult<bool> {
+    let bytes = parts::bytes_of(code)?;
+    Ok(bytes.as_bytes().chunks_exact(2).any(|unit| unit[0] == op::JUMP_BACKWARD))
+}
+
+/// The instructions with the generator expressions that are compiled.
 pub fn decode(code: &Bound<'_, PyCode>) -> PyResult<Code> {
     let mut decoded = decode_alone(code)?;
     let mut found = decoded.find_expressions();
@@ -130,7 +128,7 @@ fn start_of_generator(code: &Bound<'_, PyCode>) -> PyResult<Option<(Code, u32)>>
     let head = begin.find(|i| i.opcode != op::GET_ITER).filter(|i| i.opcode == op::FOR_ITER);
     drop(begin);
     let Some(head) = head else { return Ok(None) };
-    let (mut seen, mut work) = (HashSet::new(), vec![head.start]);
+    let (mut seen, mut work) = (decoded.no_units(), vec![head.start]);
     while let Some(unit) = work.pop() {
         let Some(instruction) = decoded.at(unit).filter(Instruction::is_of_generator) else {
             return Ok(None);
@@ -183,14 +181,17 @@ fn is_compiled(code: &Code, instruction: Instruction) -> bool {
 
 /// An instruction of a region that is reached without an exception and is not compiled. In a loop, one of each turn.
 fn unsupported(code: &Code, region: Region, is_loop: bool) -> Option<(u32, String)> {
-    let (mut seen, mut work) = (HashSet::new(), vec![region.start]);
+    let (mut seen, mut work) = (code.no_units(), vec![region.start]);
     while let Some(unit) = work.pop() {
-        if !region.contains(unit) || !seen.insert(unit) {
+        if !region.contains(unit) {
             continue;
         }
         let Some(instruction) = code.at(unit) else {
             return Some((unit, "code that is not understood".into()));
         };
+        if !seen.insert(unit) {
+            continue;
+        }
         if !is_compiled(code, instruction) {
             if code.raises_from(unit) || is_loop && code.can_turn_without(region, unit) {
                 continue;

@@ -1,7 +1,6 @@
 //! A code object's instructions.
 
 use crate::opcode as op;
-use std::collections::HashSet;
 
 /// The argument of SET_FUNCTION_ATTRIBUTE for cells.
 const CLOSURE: u32 = 8;
@@ -144,7 +143,22 @@ pub struct Expression {
     pub cells: Vec<u32>,
 }
 
+/// A set of code units.
+pub struct Units(Vec<bool>);
+
+impl Units {
+    /// Adds one of the code; whether it was not there.
+    pub fn insert(&mut self, unit: u32) -> bool {
+        self.0.get_mut(unit as usize).is_some_and(|there| !std::mem::replace(there, true))
+    }
+}
+
 impl Code {
+    /// An empty set.
+    pub fn no_units(&self) -> Units {
+        Units(vec![false; self.by_unit.len()])
+    }
+
     /// From the bytes of `co_code`, in which nothing is specialized or instrumented. An instruction that is not compiled ends its
     /// stretch: what follows it is decoded as if it had no caches, so the caller looks at reachable instructions only.
     pub fn decode(bytes: &[u8], caches_of: impl Fn(u8) -> usize) -> Self {
@@ -244,7 +258,8 @@ impl Code {
 
     /// Whether a loop can take a turn without an instruction of it.
     pub fn can_turn_without(&self, region: Region, avoided: u32) -> bool {
-        let (mut seen, mut work) = (HashSet::from([avoided]), vec![region.start]);
+        let (mut seen, mut work) = (self.no_units(), vec![region.start]);
+        seen.insert(avoided);
         while let Some(unit) = work.pop() {
             let Some(instruction) = self.at(unit) else { continue };
             if !region.contains(unit) || !seen.insert(unit) {

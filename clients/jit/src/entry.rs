@@ -87,7 +87,8 @@ pub fn take_callees(py: Python<'_>, compiled: &Compiled) {
         let record = unsafe { record::find(code.as_ptr()) };
         let Some(record) = record.filter(|record| record.counted.get()) else { continue };
         ignore(&code, record);
-        if let Some(address) = address {
+        // Of those that were examined the ones that call themselves.
+        if let Some(address) = address.filter(|_| record.examined.get()) {
             // SAFETY: a function which the dict has in which it was found.
             let function = unsafe {
                 Bound::from_borrowed_ptr(py, address as *mut PyObject).cast_into_unchecked()

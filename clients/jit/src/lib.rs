@@ -57,10 +57,18 @@ mod _core {
     use pyo3::types::{PyCode, PyDict, PyFunction};
     use std::sync::atomic::Ordering;
 
-    /// The names of instructions that are compiled, with their numbers and how many caches they have.
+    /// The magic number of the bytecode that is compiled, as `.pyc` files begin with it.
     #[pyfunction]
-    fn opcodes() -> Vec<(&'static str, u8, usize)> {
-        opcode::TABLE.to_vec()
+    fn magic_number() -> [u8; 4] {
+        let [low, high] = opcode::MAGIC_NUMBER.to_le_bytes();
+        [low, high, b'\r', b'\n']
+    }
+
+    /// The names of instructions that are compiled, with their numbers; and how many caches each of all has.
+    #[pyfunction]
+    fn opcodes() -> (Vec<(&'static str, u8)>, Vec<usize>) {
+        let names = opcode::TABLE.iter().map(|&(name, number, _)| (name, number)).collect();
+        (names, (0..=u8::MAX).map(opcode::units_of_caches).collect())
     }
 
     /// Whether this interpreter has all that compiled code needs of it.
@@ -75,10 +83,10 @@ mod _core {
         framehook::version()
     }
 
-    /// Starts compiling loops that have taken so many turns, and functions that call themselves after so many calls. `caches`: for
-    /// each instruction, how many caches follow it. RuntimeError: this interpreter cannot.
+    /// Starts compiling loops that have taken so many turns, and functions that call themselves after so many calls. RuntimeError:
+    /// this interpreter cannot.
     #[pyfunction]
-    fn enable(py: Python<'_>, caches: [u8; 256], turns: u16, calls: u32) -> PyResult<()> {
+    fn enable(py: Python<'_>, turns: u16, calls: u32) -> PyResult<()> {
         if cfg!(Py_GIL_DISABLED) {
             return Err(PyRuntimeError::new_err("ferrule_jit needs a build with the GIL"));
         }
@@ -87,7 +95,6 @@ mod _core {
         if entry::ENABLED.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let _ = code::CACHES.set(caches);
         record::prepare(py)?;
         entry::prepare(py)?;
         watch::start(py)?;

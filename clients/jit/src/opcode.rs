@@ -1,4 +1,8 @@
-//! The instructions of CPython 3.13 that are compiled. `ferrule_jit` compares the numbers with those of the interpreter.
+//! The instructions of CPython 3.13 that are compiled. `ferrule_jit` compares the magic number of the interpreter's bytecode,
+//! and a test all others.
+
+/// That of CPython 3.13's bytecode, which a release series keeps.
+pub const MAGIC_NUMBER: u16 = 3571;
 
 macro_rules! opcodes {
     ($($name:ident = $number:literal, $caches:literal;)*) => {
@@ -12,7 +16,7 @@ macro_rules! opcodes {
             }
         }
 
-        /// Names, numbers and caches, to be compared with the interpreter's.
+        /// Names, numbers and caches.
         pub const TABLE: &[(&str, u8, usize)] = &[$((stringify!($name), $number, $caches),)*];
     };
 }
@@ -85,6 +89,18 @@ opcodes! {
     UNPACK_SEQUENCE = 117, 1;
     YIELD_VALUE = 118, 0;
     RESUME = 149, 0;
+}
+
+/// How many code units with caches follow an instruction, whether it is compiled or not.
+pub fn units_of_caches(opcode: u8) -> usize {
+    const LOAD_SUPER_ATTR: u8 = 93;
+    const SEND: u8 = 104;
+    const STORE_ATTR: u8 = 108;
+    match opcode {
+        LOAD_SUPER_ATTR | SEND => 1,
+        STORE_ATTR => 4,
+        compiled => caches(compiled).unwrap_or(0),
+    }
 }
 
 /// The name of an instruction, for `explain`.

@@ -40,6 +40,8 @@ pub struct Record {
     pub in_part: Cell<bool>,
     /// What is known of its loops.
     pub outer: RefCell<Vec<Rc<Outer>>>,
+    /// It is known whether it has loops to watch, or is refused.
+    pub examined: Cell<bool>,
     /// The hook counts calls, so it observes them.
     pub counted: Cell<bool>,
     /// Calls that were seen before it was compiled.

@@ -20,6 +20,10 @@ use std::sync::Mutex;
 /// A function without a loop is compiled when it was called so often.
 pub static CALLS: AtomicU32 = AtomicU32::new(40);
 
+/// Code without a loop is examined when it was called so often. Much of a program runs once or twice, and to decode it takes as long
+/// as some calls of the hook.
+const EXAMINED_AT: u32 = 4;
+
 /// How many functions are looked at for one that calls the first one back.
 const MOST_IN_A_CIRCLE: usize = 6;
 
@@ -98,7 +102,8 @@ fn watch_loops(code: &Bound<'_, PyCode>) -> PyResult<()> {
 }
 
 /// Has loops watched, or refuses the code; whether either was done.
-fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyResult<bool> {
+pub fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyResult<bool> {
+    record.examined.set(true);
     let refusal = code::refusal(code, decoded);
     let has_loop = code::has_loop(code, decoded);
     match refusal {
@@ -128,13 +133,19 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     let record = Record::of(&code)?;
     let calls = record.calls.get() + 1;
     record.calls.set(calls);
-    if calls == 1 {
+    if !record.examined.get() {
+        let examined_at = EXAMINED_AT.min(CALLS.load(Ordering::Relaxed).saturating_sub(1));
+        if calls < examined_at && !(calls == 1 && code::jumps_back(&code)?) {
+            record.counted.set(true);
+            return Ok(false);
+        }
+        record.counted.set(false);
         let decoded = code::decode(&code)?;
         if examine(&code, record, &decoded)? {
             return Ok(true);
         }
         // Others are compiled with the functions that call them.
-        let counted = calls_itself(&function)?;
+        let counted = calls_itself(&function, decoded)?;
         record.counted.set(counted);
         return Ok(!counted);
     }
@@ -150,14 +161,14 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
 }
 
 /// Whether a function calls itself, or a function that does: what is called is a global or in a cell.
-fn calls_itself(function: &Bound<'_, PyFunction>) -> PyResult<bool> {
+fn calls_itself(function: &Bound<'_, PyFunction>, decoded: Code) -> PyResult<bool> {
     let mut known = vec![function.clone()];
-    let mut looked = 0;
+    let (mut looked, mut first) = (0, Some(decoded));
     while let Some(caller) = known.get(looked).cloned() {
         looked += 1;
         let code = parts::code_of(&caller);
         let (names, globals) = (parts::names_of(&code), parts::globals_of(&caller));
-        let decoded = code::decode(&code)?;
+        let decoded = first.take().map_or_else(|| code::decode(&code), Ok)?;
         for instruction in decoded.instructions() {
             let value = match instruction.opcode {
                 LOAD_GLOBAL => {

@@ -1,8 +1,8 @@
 """Starting and stopping the compiler, and what it says of functions."""
 
-import opcode
 import os
 import sys
+from _frozen_importlib_external import MAGIC_NUMBER
 
 from . import _core
 
@@ -30,7 +30,7 @@ def enable(*, turns=1000, calls=40, perf_map=None, gdb=None):
         _at_fork.append(_core.after_fork)
         os.register_at_fork(after_in_child=_core.after_fork)
     _core.name_code(perf_map, gdb)
-    _core.enable(bytes(opcode._inline_cache_entries.get(name, 0) for name in _names()), turns, calls)
+    _core.enable(turns, calls)
 
 
 def what_is_missing():
@@ -45,14 +45,9 @@ def what_is_missing():
         return "there are no frame hooks, which are a part of Ferrule"
     if not _core.can_continue():
         return "PyUnstable_Frame_Continue is missing, which is a part of newer releases of Ferrule"
-    for name, number, caches in _core.opcodes():
-        if opcode.opmap.get(name) != number or opcode._inline_cache_entries.get(name, 0) != caches:
-            return f"the instruction {name} is another one"
+    if bytes(_core.magic_number()) != MAGIC_NUMBER:
+        return "its bytecode is another one: see importlib.util.MAGIC_NUMBER"
     return None
-
-
-def _names():
-    return [opcode.opname[number] for number in range(256)]
 
 
 def compile_at_next_call(function):
