@@ -1,11 +1,12 @@
 """What the measured interpreters run for the suite, beside the call benchmarks: frames, recursion, threads, memory.
 
-    python child.py frames ITERATIONS ROUNDS
+    python child.py frames|integers ITERATIONS ROUNDS
     python child.py recursion | descents | threads | memory WHAT | scaling EXTENSIONS
 
 Prints lines: a name, then a figure: ns, but bytes where the name says so.
 """
 
+import operator
 import os
 import sys
 
@@ -169,6 +170,34 @@ def frames(iterations, rounds):
     workloads.print_times(int(iterations), int(rounds), FRAMES)
 
 
+# --- Long integers. ------------------------------------------------------------------------------------------------
+
+# Of 60 digits, which are multiplied one by one; and of 1,000, by Karatsuba's way.
+LONG, LONGER = (int("123456789" * digits, 16) % (1 << 30 * digits) for digits in (60, 1000))
+
+
+def on_integers(operation, *arguments, times=20):
+    def run(n):
+        for _ in range(n):
+            for _ in range(times):
+                operation(*arguments)
+    return run
+
+
+INTEGERS = {
+    "add": on_integers(operator.add, LONG, LONG - 1), "subtract": on_integers(operator.sub, LONG, LONG // 3),
+    "multiply": on_integers(operator.mul, LONG, LONG - 1), "square": on_integers(operator.mul, LONG, LONG),
+    "multiply by one digit": on_integers(operator.mul, LONG, 12345), "divide": on_integers(operator.floordiv, LONG * LONG, LONG - 1),
+    "divide by one digit": on_integers(operator.floordiv, LONG, 12345), "multiply longer": on_integers(operator.mul, LONGER, LONGER - 1, times=1),
+    "to text": on_integers(str, LONG), "of text": on_integers(int, str(LONG)),
+}
+
+
+def integers(iterations, rounds):
+    import workloads
+    workloads.print_times(int(iterations), int(rounds), INTEGERS)
+
+
 # --- Deep recursion and its memory. --------------------------------------------------------------------------------
 
 RECURSION = 100_000
@@ -301,5 +330,5 @@ def peak(what):
 
 
 if __name__ == "__main__":
-    {"frames": frames, "recursion": recursion, "descents": descents, "threads": threads, "scaling": scaling, "memory": peak}[sys.argv[1]](
-        *sys.argv[2:])
+    {"frames": frames, "integers": integers, "recursion": recursion, "descents": descents, "threads": threads, "scaling": scaling,
+     "memory": peak}[sys.argv[1]](*sys.argv[2:])

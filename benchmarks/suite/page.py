@@ -18,6 +18,7 @@ PYPERFORMANCE = "pyperformance/"
 # Groups whose benchmarks have the same name in every interpreter: (prefix, heading, what it says).
 PLAIN_GROUPS = (
     ("frames/", "Frames: objects, locals, tracebacks, generators, coroutines", ""),
+    ("integers/", "Long integers", "Of 60 digits in base 2**30, and of 1,000."),
     ("code extra/", "Values on code objects", "PyUnstable_Code_GetExtra, from a loop in C."),
     ("start/", "Start-up", "Of a process, from its start to its end; CPU time, where both ran at the same time."),
     ("memory/", "Peak memory", "Resident, at most, as the kernel counts."),
