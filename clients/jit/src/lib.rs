@@ -123,6 +123,7 @@ mod _core {
     /// What is known of a code object.
     #[pyfunction]
     fn facts<'py>(code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, PyDict>> {
+        watch::examine_known(code)?;
         seen::facts(code)
     }
 

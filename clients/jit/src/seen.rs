@@ -6,7 +6,6 @@ use crate::compiled::Compiled;
 use crate::kind::Kind;
 use crate::parts;
 use crate::record;
-use crate::watch;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyDict, PyFunction};
@@ -54,9 +53,6 @@ pub fn facts<'py>(code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, PyDict>> {
         }
         return Ok(facts);
     };
-    if !record.examined.get() {
-        watch::examine(code, record, &code::decode(code)?)?;
-    }
     facts.set_item("refused", record.refused.borrow().clone())?;
     facts.set_item("refused_at", record.refused_at.get())?;
     facts.set_item("given_back", record.given_back.get())?;

@@ -7,7 +7,7 @@ use crate::entry;
 use crate::hot;
 use crate::opcode::{LOAD_DEREF, LOAD_GLOBAL};
 use crate::parts;
-use crate::record::Record;
+use crate::record::{self, Record};
 use crate::seen;
 use framehook::raw::Api;
 use framehook::{Answer, Builder, Frame, FrameHook, HotLoop, Installed, LoopAnswer};
@@ -102,8 +102,7 @@ fn watch_loops(code: &Bound<'_, PyCode>) -> PyResult<()> {
 }
 
 /// Has loops watched, or refuses the code; whether either was done.
-pub fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyResult<bool> {
-    record.examined.set(true);
+fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyResult<bool> {
     let refusal = code::refusal(code, decoded);
     let has_loop = code::has_loop(code, decoded);
     match refusal {
@@ -119,6 +118,17 @@ pub fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyR
         watch_loops(code)?;
     }
     Ok(has_loop)
+}
+
+/// Examines code that was called, if that was not often enough for it.
+pub fn examine_known(code: &Bound<'_, PyCode>) -> PyResult<()> {
+    // SAFETY: attached; the code object is alive while its record is used.
+    match unsafe { record::find(code.as_ptr()) } {
+        Some(record) if !record.examined.get() => {
+            examine(code, record, &code::decode(code)?).map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether the hook is done with the code of this frame.
@@ -140,6 +150,7 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
             return Ok(false);
         }
         record.counted.set(false);
+        record.examined.set(true);
         let decoded = code::decode(&code)?;
         if examine(&code, record, &decoded)? {
             return Ok(true);
@@ -198,6 +209,7 @@ pub fn request(function: &Bound<'_, PyFunction>) -> PyResult<()> {
     let code = parts::code_of(function);
     let record = Record::of(&code)?;
     entry::ignore(&code, record);
+    record.examined.set(true);
     examine(&code, record, &code::decode(&code)?)?;
     if !record.given_back.get() {
         entry::take(function, record);
