@@ -536,8 +536,8 @@ typedef struct _PyRust_FrameHookThread {
   bool ends;
   /*
    Two counts, so that one step changes both. Low half: the number of dispatches and callbacks in progress
-   in this thread, in all its greenlets. A greenlet that never returns from one leaves it counted. High half: how
-   many of the levels of `tracing` are those of hooks.
+   in this thread, in all its greenlets. A greenlet that never returns from one leaves it counted. High half: that
+   number less the number of levels of `tracing` that are those of hooks.
    */
   uint64_t levels;
   /*

@@ -259,8 +259,8 @@ pub struct FrameHookThread {
     /// No hook is called in this thread: it ends.
     pub ends: bool,
     /// Two counts, so that one step changes both. Low half: the number of dispatches and callbacks in progress
-    /// in this thread, in all its greenlets. A greenlet that never returns from one leaves it counted. High half: how
-    /// many of the levels of `tracing` are those of hooks.
+    /// in this thread, in all its greenlets. A greenlet that never returns from one leaves it counted. High half: that
+    /// number less the number of levels of `tracing` that are those of hooks.
     pub levels: u64,
     /// The watches of frames that have begun and have not been left, a `watch::Watch`; NULL: none.
     pub watches: *mut c_void,

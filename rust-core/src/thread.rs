@@ -18,6 +18,7 @@ use core::sync::atomic::{compiler_fence, AtomicUsize, Ordering};
 /// attached, and is passed down the C stack only, so it is gone when that function returns. CPython calls that detach
 /// attach the same thread state again before they return. Methods lend nothing, but for atomics.
 #[derive(Clone, Copy, PartialEq)]
+#[repr(transparent)]
 pub struct Thread(NonNull<_PyThreadStateImpl>);
 
 impl Thread {

@@ -53,6 +53,7 @@ pub unsafe fn first_slot(frame: *mut _PyInterpreterFrame) -> *mut StackSlot {
 /// for `held`, whose caller vouches for the slot. A caller that runs foreign code knows why the frame is still there:
 /// it is the thread's current frame or below it, or the caller holds a reference to its generator or frame object.
 #[derive(Clone, Copy, PartialEq)]
+#[repr(transparent)]
 pub struct Frame(NonNull<_PyInterpreterFrame>);
 
 impl Frame {

@@ -8,7 +8,7 @@ use super::dispatch_state::{
     next_step_for, update_watches, DispatchOutcome, DispatchState, NextStep,
 };
 use super::entry_callback::{begin_watch, call, call_any, execute, RawAnswer};
-use super::entry_frame::{starts_within_a_callback, NewFrame};
+use super::entry_frame::{starts_within_a_callback, EntryFrame, NewFrame};
 use super::error::{Outcome, Raised};
 use super::hook::references::HookInUse;
 use super::hook::Hook;
@@ -19,6 +19,7 @@ use super::state::{levels, DispatchGuard};
 use super::unhooked::is_unhooked;
 use super::verdict::Request;
 use super::{opt_out, registry, scope};
+use crate::cpython as c;
 use crate::frame::Frame;
 use crate::object::Owned;
 use crate::thread::Thread;
@@ -49,18 +50,20 @@ fn is_suppressed_here(thread: Thread, frame: Frame) -> bool {
         || (dispatches != 0 && starts_within_a_callback(frame))
 }
 
-/// Dispatches the hooks for a frame that has its arguments and has executed nothing but its prologue.
+/// Dispatches the hooks for a frame that has its arguments and has executed nothing but its prologue. `finish` makes the
+/// result. It is called once, where a dispatch ends: if all ways met first, each would write the outcome to memory.
 ///
 /// # Safety
 /// `frame` is this thread's, and linked.
 #[inline(always)]
-pub(super) unsafe fn dispatch(
+pub(super) unsafe fn dispatch<T>(
     thread: Thread,
     frame: NewFrame,
     stage: Stage,
-) -> (Frame, DispatchOutcome) {
+    finish: impl FnOnce(Frame, DispatchOutcome) -> T,
+) -> T {
     if is_suppressed(thread, *frame) {
-        return (*frame, DispatchOutcome::Runs(NextStep::KeepUnspecialized));
+        return finish(*frame, DispatchOutcome::Runs(NextStep::KeepUnspecialized));
     }
     // SAFETY: the state is live, and the thread's own fields change while this thread is stopped.
     let (epoch, groups, scopes) = unsafe {
@@ -69,91 +72,194 @@ pub(super) unsafe fn dispatch(
     };
     if groups > 1 || scopes {
         // SAFETY: the caller says that `frame` is this thread's, and linked. Nothing has run since.
-        return unsafe { dispatch_some(thread, frame, stage) };
+        let (frame, outcome) = unsafe { dispatch_some(thread, frame, stage) };
+        return finish(frame, outcome);
     }
     let disabled = opt_out::slots_of_first_group(thread, frame.code());
     if open_in_first_group(thread) & !disabled == 0 {
-        return (*frame, DispatchOutcome::Runs(next_step_for(thread, frame.code())));
+        return finish(*frame, DispatchOutcome::Runs(next_step_for(thread, frame.code())));
     }
-    dispatch_ordinary(thread, frame, stage, epoch, disabled)
+    let Some(guard) = DispatchGuard::begin_if_nothing_pends(thread) else {
+        // SAFETY: as above.
+        let (frame, outcome) = unsafe { dispatch_some(thread, frame, stage) };
+        return finish(frame, outcome);
+    };
+    let (next, caller) = (frame.instruction(), frame.previous());
+    let frame = frame.hide(stage);
+    // SAFETY: *quiet*: fields are read, and a counter is written.
+    let only = unsafe { thread.not_stopped() }.hooks().only_ordinary();
+    // Made in each branch, or it would lie in memory in both.
+    if let Some(in_use) = only {
+        let ordinary = Ordinary { frame, epoch, disabled, next, caller, guard };
+        return ordinary.call_one(thread, in_use, finish);
+    }
+    let (frame, outcome) =
+        Ordinary { frame, epoch, disabled, next, caller, guard }.call_all(thread);
+    finish(frame, outcome)
 }
 
-/// Calls those hooks of the first group that are open and not in `disabled`, in order, as long as they are ordinary and
-/// pass. All that were added until `epoch` are in that group.
-#[inline(always)]
-fn dispatch_ordinary(
-    thread: Thread,
-    frame: NewFrame,
-    stage: Stage,
+/// The dispatch of hooks of the first group, as long as they are ordinary and pass. Fields are as in [`DispatchState`].
+struct Ordinary {
+    frame: EntryFrame,
     epoch: u32,
     disabled: u32,
-) -> (Frame, DispatchOutcome) {
-    let (next, caller) = (frame.instruction(), frame.previous());
-    let guard = DispatchGuard::begin(thread);
-    let frame = frame.hide(stage);
-    let mut watched = false;
-    // SAFETY: *quiet*: fields are read until this is dropped, before a hook is called.
-    let mut quiet = unsafe { thread.not_stopped() };
-    let mut hooks = quiet.hooks();
-    // The hook at which the rest begins, with its answer, unless it was not called yet.
-    let (at, answer) = loop {
-        let Some(hook) = hooks.next() else {
-            if watched {
-                update_watches(thread, *frame, caller, false, true);
-            }
-            drop(guard);
-            return (frame.show(next), DispatchOutcome::Runs(NextStep::KeepUnspecialized));
-        };
-        // What a hook enables or disables counts at once.
-        let open = open_in_first_group(thread) & !disabled;
-        if hook.bit() & open == 0 || hook.epoch > epoch {
-            continue;
-        }
-        let in_use = hook.enter();
-        if !hook.is_ordinary() {
-            break (in_use, None);
-        }
-        drop(quiet);
-        // SAFETY: *dispatched* (`entry_callback`), says the type.
-        let answer = unsafe { call(in_use.get(), frame.look()) };
-        if !answer.passes(thread) {
-            let value = match answer.into_value(thread) {
-                Ok(value) => value,
-                Err(answer) => break (in_use, Some(answer)),
-            };
-            // If the hook was removed meanwhile, its user data may be freed now, and any code runs: within the dispatch,
-            // with the frame still hidden. A frame that does not run makes no generator.
-            drop(in_use);
-            drop(guard);
-            return (frame.show(next), DispatchOutcome::Ends(Ok(value)));
-        }
-        // Field by field, or all three would be stored for hooks that request nothing, too.
-        let Request { data, events, scope } = answer.request;
-        if events | scope != 0 {
-            let request = Request { data, events, scope };
-            if let Err(Raised { .. }) = begin_watch(thread, in_use.get(), frame.look(), request) {
-                break (in_use, Some(RawAnswer::ERROR));
-            }
-            watched = true;
-        }
-        // SAFETY: *quiet*: the use of the hook ends and the next one is looked up, before a hook is
-        // called.
-        quiet = unsafe { thread.not_stopped() };
-        hooks = match in_use.leave_ordinary(&quiet) {
-            Ok(behind) => behind,
-            // It has passed, and was removed or changed as it was called.
-            Err(in_use) => break (in_use, Some(RawAnswer::PASS)),
-        };
-    };
-    let (excluded, disabled) = (&HookSet::NONE, HookSet::of_first_group(disabled));
-    let (passed, replaced) = (false, false);
-    let state =
-        DispatchState { frame, epoch, excluded, disabled, passed, replaced, next, caller, guard };
-    // SAFETY: hidden, and the hook is the one that has answered, or is next.
-    unsafe { dispatch_rest(thread, state, Some(at), answer) }
+    next: *mut c::_Py_CODEUNIT,
+    caller: Option<Frame>,
+    guard: DispatchGuard,
 }
 
-/// As [`dispatch`], with many hooks, or scopes in this thread.
+/// What an ordinary hook has answered: it passes, and perhaps watches the frame; it gives a value; or anything else.
+enum Step {
+    Passed(HookInUse, bool),
+    Value(HookInUse, Owned),
+    Other(HookInUse, RawAnswer),
+}
+
+impl Ordinary {
+    /// Calls the only hook there is, which is open and not disabled for the code. Hooks that are added meanwhile are not
+    /// called.
+    #[inline(always)]
+    fn call_one<T>(
+        self,
+        thread: Thread,
+        in_use: HookInUse,
+        finish: impl FnOnce(Frame, DispatchOutcome) -> T,
+    ) -> T {
+        let (frame, outcome) = match call_ordinary(thread, &self.frame, in_use) {
+            Step::Passed(in_use, watched) => {
+                // SAFETY: *quiet*: the use of the hook ends.
+                match in_use.leave_if_ordinary(&unsafe { thread.not_stopped() }) {
+                    Ok(()) => return self.pass(thread, watched, finish),
+                    Err(in_use) => self.continue_with(thread, in_use, Some(RawAnswer::PASS)),
+                }
+            }
+            Step::Value(in_use, value) => return self.end(in_use, value, finish),
+            Step::Other(in_use, answer) => self.continue_with(thread, in_use, Some(answer)),
+        };
+        finish(frame, outcome)
+    }
+
+    /// Calls those hooks that are open and not disabled for the code, in order.
+    #[inline(never)]
+    fn call_all(self, thread: Thread) -> (Frame, DispatchOutcome) {
+        let finish = |frame, outcome| (frame, outcome);
+        let mut watched = false;
+        // SAFETY: *quiet*: fields are read until this is dropped, before a hook is called.
+        let mut quiet = unsafe { thread.not_stopped() };
+        let mut hooks = quiet.hooks();
+        loop {
+            let Some(hook) = hooks.next() else { return self.pass(thread, watched, finish) };
+            // What a hook enables or disables counts at once.
+            let open = open_in_first_group(thread) & !self.disabled;
+            if hook.bit() & open == 0 || hook.epoch > self.epoch {
+                continue;
+            }
+            let in_use = hook.enter();
+            if !hook.is_ordinary() {
+                return self.continue_with(thread, in_use, None);
+            }
+            drop(quiet);
+            let in_use = match call_ordinary(thread, &self.frame, in_use) {
+                Step::Passed(in_use, watches) => {
+                    watched |= watches;
+                    in_use
+                }
+                Step::Value(in_use, value) => return self.end(in_use, value, finish),
+                Step::Other(in_use, answer) => {
+                    return self.continue_with(thread, in_use, Some(answer))
+                }
+            };
+            // SAFETY: *quiet*: the use of the hook ends and the next one is looked up, before a hook is
+            // called.
+            quiet = unsafe { thread.not_stopped() };
+            hooks = match in_use.leave_ordinary(&quiet) {
+                Ok(behind) => behind,
+                // It has passed, and was removed or changed as it was called.
+                Err(in_use) => return self.continue_with(thread, in_use, Some(RawAnswer::PASS)),
+            };
+        }
+    }
+
+    /// All hooks have passed.
+    #[inline(always)]
+    fn pass<T>(
+        self,
+        thread: Thread,
+        watched: bool,
+        finish: impl FnOnce(Frame, DispatchOutcome) -> T,
+    ) -> T {
+        if watched {
+            update_watches(thread, *self.frame, self.caller, false, true);
+        }
+        drop(self.guard);
+        let frame = self.frame.show(self.next);
+        finish(frame, DispatchOutcome::Runs(NextStep::KeepUnspecialized))
+    }
+
+    /// A hook has given the call a value. If it was removed meanwhile, its user data may be freed now, and any code runs:
+    /// within the dispatch, with the frame still hidden. A frame that does not run makes no generator.
+    #[inline(always)]
+    fn end<T>(
+        self,
+        in_use: HookInUse,
+        value: Owned,
+        finish: impl FnOnce(Frame, DispatchOutcome) -> T,
+    ) -> T {
+        drop(in_use);
+        drop(self.guard);
+        finish(self.frame.show(self.next), DispatchOutcome::Ends(Ok(value)))
+    }
+
+    /// Continues with the hook `at`, which has returned `answer`, or was not called yet.
+    #[inline(always)]
+    fn continue_with(
+        self,
+        thread: Thread,
+        at: HookInUse,
+        answer: Option<RawAnswer>,
+    ) -> (Frame, DispatchOutcome) {
+        let Ordinary { frame, epoch, disabled, next, caller, guard } = self;
+        let (excluded, disabled) = (&HookSet::NONE, HookSet::of_first_group(disabled));
+        let (passed, replaced) = (false, false);
+        let state = DispatchState {
+            frame,
+            epoch,
+            excluded,
+            disabled,
+            passed,
+            replaced,
+            next,
+            caller,
+            guard,
+        };
+        // SAFETY: hidden, and the hook is the one that has answered, or is next.
+        unsafe { dispatch_rest(thread, state, Some(at), answer) }
+    }
+}
+
+/// Calls an ordinary hook, and begins a watch that it requests.
+#[inline(always)]
+fn call_ordinary(thread: Thread, frame: &EntryFrame, in_use: HookInUse) -> Step {
+    // SAFETY: *dispatched* (`entry_callback`), says the type.
+    let answer = unsafe { call(in_use.get(), frame.look()) };
+    if !answer.passes(thread) {
+        return match answer.into_value(thread) {
+            Ok(value) => Step::Value(in_use, value),
+            Err(answer) => Step::Other(in_use, answer),
+        };
+    }
+    // Field by field, or all three would be stored for hooks that request nothing, too.
+    let Request { data, events, scope } = answer.request;
+    if scope == 0 && events == 0 {
+        return Step::Passed(in_use, false);
+    }
+    match begin_watch(thread, in_use.get(), frame.look(), Request { data, events, scope }) {
+        Ok(()) => Step::Passed(in_use, true),
+        Err(Raised { .. }) => Step::Other(in_use, RawAnswer::ERROR),
+    }
+}
+
+/// As [`dispatch`], with many hooks, with scopes in this thread, or while work is pending.
 ///
 /// # Safety
 /// As there.

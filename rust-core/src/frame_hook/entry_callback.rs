@@ -19,7 +19,7 @@ use crate::cpython as c;
 use crate::cpython::PyObject;
 use crate::object::Owned;
 use crate::thread::Thread;
-use core::ffi::{c_int, CStr};
+use core::ffi::{c_int, c_uint, c_void, CStr};
 use core::ops::ControlFlow;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
@@ -45,7 +45,9 @@ impl RawAnswer {
     /// Whether the hook passes and raises nothing, as most do nearly always.
     #[inline(always)]
     pub(super) fn passes(&self, thread: Thread) -> bool {
-        self.verdict == FRAMEHOOK_PASS && self.object.is_null() && !thread.has_exception()
+        // In one test, as the verdict is 0.
+        self.verdict as usize | self.object as usize == FRAMEHOOK_PASS as usize
+            && !thread.has_exception()
     }
 
     /// The result of the call, if the hook gives one and requests nothing else; otherwise the answer.
@@ -132,10 +134,15 @@ pub(super) fn begin_watch(
     frame: Look<'_>,
     request: Request,
 ) -> Outcome<()> {
-    if request.scope != 0 || !request.is_known() || hook.on_event.is_none() {
-        return begin_checked_watch(thread, hook, frame, request);
+    // By its numbers: as a whole it would be written to memory and read again.
+    let Request { data, events, scope } = request;
+    if scope != 0 {
+        return begin_checked_watch(thread, hook, frame, data, events, scope);
     }
-    begin_valid_watch(thread, hook, frame, request)
+    if !request.has_known_events() || hook.on_event.is_none() {
+        return begin_checked_watch(thread, hook, frame, data, events, scope);
+    }
+    begin_valid_watch(thread, hook, frame, Request { data, events, scope: 0 })
 }
 
 /// As [`begin_watch`], of any request.
@@ -145,8 +152,11 @@ fn begin_checked_watch(
     thread: Thread,
     hook: &Hook,
     frame: Look<'_>,
-    request: Request,
+    data: *mut c_void,
+    events: c_uint,
+    scope: c_uint,
 ) -> Outcome<()> {
+    let request = Request { data, events, scope };
     if request.is_known() && (request.events == 0 || hook.on_event.is_some()) {
         return begin_valid_watch(thread, hook, frame, request);
     }

@@ -41,6 +41,7 @@ pub fn never_dispatch(frame: Frame) {
 /// # Invariants
 /// The topmost frame of the calling thread's data stack, at rest: its stack pointer is saved. It
 /// has made no call.
+#[repr(transparent)]
 pub struct NewFrame(Frame);
 
 impl NewFrame {

@@ -6,8 +6,8 @@ use super::dispatch::dispatch;
 use super::dispatch_state::{next_step_for, DispatchOutcome, NextStep};
 use super::entry_frame::{never_dispatch, NewFrame};
 use super::error::{Outcome, Raised};
-use super::generator_events::{deliver_resume, link_without_callbacks};
-use super::generator_watch::is_any_watched;
+use super::generator_events::{deliver_resume, link_silently, link_without_callbacks};
+use super::generator_watch::{is_any_watched, Watched};
 use super::listening::calls_some;
 use super::resume::is_after_yield;
 use super::return_offset::Stage;
@@ -55,20 +55,33 @@ pub unsafe extern "C" fn _PyRust_DispatchFrameHooks(
     // Python's frame walkers while this one is stopped; faulthandler and samplers at any time, as
     // CPython's own frames.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
-    // SAFETY: a current frame on the data stack is the topmost one there.
-    let Some(new) = (unsafe { NewFrame::if_it_starts(frame) }) else {
-        return resume(thread, frame).into();
-    };
-    // SAFETY: the current frame is linked.
-    match unsafe { dispatch(thread, new, Stage::AfterPrologue) } {
-        (_, DispatchOutcome::Runs(next)) => next.into(),
-        (frame, DispatchOutcome::Ends(end)) => {
+    // Calls in tail position: each takes only the registers that it needs.
+    // SAFETY: a current frame on the data stack is the topmost one there, and linked. Otherwise it continues.
+    unsafe {
+        match NewFrame::if_it_starts(frame) {
+            Some(new) => dispatch_current(thread, new),
+            None => resume(thread, frame),
+        }
+    }
+}
+
+/// Dispatches the hooks for the current frame, which starts.
+///
+/// # Safety
+/// `new` is the thread's current frame.
+#[inline(never)]
+unsafe extern "C" fn dispatch_current(thread: Thread, new: NewFrame) -> DispatchResult {
+    let finish = |frame, outcome| match outcome {
+        DispatchOutcome::Runs(next) => next.into(),
+        DispatchOutcome::Ends(end) => {
             // SAFETY: the frame that the dispatch returns is the thread's current one, and the topmost of
             // the data stack, also if it was replaced. Callbacks pop the frames that they push.
             let ahead = unsafe { end_call(thread, frame, end) };
             DispatchResult { next: NextStep::CurrentFrame, ahead }
         }
-    }
+    };
+    // SAFETY: the current frame is linked.
+    unsafe { dispatch(thread, new, Stage::AfterPrologue, finish) }
 }
 
 /// Ends a call before its frame has run: clears the frame, and makes the caller current, with the value of the call or
@@ -90,26 +103,55 @@ pub(super) unsafe fn end_call(thread: Thread, frame: Frame, end: Outcome<Owned>)
 
 /// A frame executes a `RESUME` at which it is not dispatched: a generator is resumed, which may be watched; or the
 /// frame was dispatched before, or a debugger has sent it back.
+///
+/// # Safety
+/// `frame` is the thread's current frame, at an instruction before which nothing of it runs.
 #[inline(never)]
-fn resume(thread: Thread, frame: Frame) -> NextStep {
+unsafe extern "C" fn resume(thread: Thread, frame: Frame) -> DispatchResult {
     if !is_any_watched(thread) {
-        // Resumption is never dispatched.
-        // SAFETY: `instr_ptr` is an instruction of its code.
-        let is_resumption = unsafe { is_after_yield(frame.instruction()) };
-        return if is_resumption {
-            NextStep::Specialize
-        } else {
-            next_step_for(thread, frame.code())
-        };
+        return resume_unwatched(thread, frame).into();
     }
+    let Some(watched) = Watched::of(thread, frame) else {
+        return NextStep::KeepUnspecialized.into();
+    };
+    // SAFETY: *resumed*, says the caller. The frame holds `watched`: it was just read.
+    unsafe {
+        if link_silently(thread, frame, watched) {
+            NextStep::KeepUnspecialized.into()
+        } else {
+            resume_watched(thread, frame)
+        }
+    }
+}
+
+/// [`resume`] where no generator is watched.
+#[inline(never)]
+fn resume_unwatched(thread: Thread, frame: Frame) -> NextStep {
+    // Resumption is never dispatched.
+    // SAFETY: `instr_ptr` is an instruction of its code.
+    let is_resumption = unsafe { is_after_yield(frame.instruction()) };
+    if is_resumption {
+        NextStep::Specialize
+    } else {
+        next_step_for(thread, frame.code())
+    }
+}
+
+/// [`resume`] of a generator with several watches, or with one whose hook has a callback for that.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe extern "C" fn resume_watched(thread: Thread, frame: Frame) -> DispatchResult {
     let resumes_at = frame.instruction();
-    // SAFETY: *resumed*: the current frame, at an instruction before which nothing of it runs.
-    match unsafe { deliver_resume(thread, frame) } {
+    // SAFETY: *resumed*, says the caller.
+    let next = match unsafe { deliver_resume(thread, frame) } {
         // A debugger has sent it to another line.
         Ok(()) if frame.instruction() != resumes_at => NextStep::CurrentFrame,
         Ok(()) => NextStep::KeepUnspecialized,
         Err(Raised { .. }) => NextStep::CurrentFrame,
-    }
+    };
+    next.into()
 }
 
 /// `_Py_Instrument` for the code of a frame at a `RESUME`: 0, or -1 with an exception set. A frame that is still to be
@@ -213,7 +255,7 @@ unsafe fn dispatch_fresh(thread: Thread, frame: Frame) -> BeforeEvaluator {
         let caller = (*thread.tstate()).current_frame;
         frame.set_previous(caller);
         thread.set_current_frame(frame.as_ptr());
-        let outcome = dispatch(thread, new, Stage::Fresh);
+        let outcome = dispatch(thread, new, Stage::Fresh, |frame, outcome| (frame, outcome));
         thread.set_current_frame(caller);
         (caller, outcome)
     };

@@ -153,6 +153,48 @@ unsafe fn throw_into(
     let _ = watch.into_raw(); // the frame, which continues above the shim, leads to it
 }
 
+/// A generator is resumed: links the shim of its watch, if it has one watch whose hook has requested no callback for that.
+/// Returns whether it has. No foreign code runs, so there is nothing else to do.
+///
+/// # Safety
+/// *resumed*; `watched` is what the frame holds.
+#[inline(always)]
+pub unsafe fn link_silently(thread: Thread, frame: Frame, watched: NonNull<Watched>) -> bool {
+    // SAFETY: *live*: the frame holds `watched`, says the caller. *works*: the frame is the thread's, and no foreign code
+    // runs here.
+    let only = unsafe { Watched::only_watch(watched) };
+    let is_silent = |watch: &&Watch| watch.is_suspended() && !watch.requests(Kind::Resumed);
+    let Some(watch) = only.filter(is_silent) else { return false };
+    // SAFETY: *live*, and *only*: the generator has it, as it is not linked. The linked one owns a reference.
+    unsafe {
+        new_reference(watched.as_ptr().cast());
+        OwnedWatch::from_raw(watch.into()).link_suspended(thread, frame);
+    }
+    true
+}
+
+/// A generator has yielded to the shim of `watch`: unlinks that, if the watch's hook has requested no callback for that.
+/// Returns the linked watch's reference, which is not the last one. `Err`: the hook has, or there is more to do; nothing
+/// was done.
+///
+/// # Safety
+/// *current*: the shim is the thread's current frame, and was yielded to just now.
+#[inline(always)]
+pub unsafe fn unlink_silently(thread: Thread, watch: OwnedWatch) -> Result<Owned, OwnedWatch> {
+    if !watch.is_resumed() || watch.requests(Kind::Yielded) {
+        return Err(watch);
+    }
+    // SAFETY: a generator's watch has it, and while linked a reference to it, which is returned; the frame, which has
+    // not ended, has another one, and is suspended at an instruction of its code. *current*, says the caller.
+    unsafe {
+        let watched = watch.watched().unwrap_unchecked();
+        despecialize(Watched::frame(watched.cast()).instruction());
+        watch.unlink_resumed(thread);
+        let _ = watch.into_raw(); // the generator has it
+        Ok(Owned::from_new_reference(watched.as_ptr()))
+    }
+}
+
 /// A generator is resumed: its return shims are linked below the frame, and resume callbacks are called.
 ///
 /// # Safety

@@ -101,6 +101,17 @@ impl Watched {
         successors(unsafe { this.as_ref().first.map(|first| first.as_ref()) }, next)
     }
 
+    /// Its watch, if it has one alone.
+    ///
+    /// # Safety
+    /// As for [`watches`](Self::watches).
+    #[inline(always)]
+    pub(super) unsafe fn only_watch<'a>(this: NonNull<Watched>) -> Option<&'a Watch> {
+        // SAFETY: *live*, and so is the first watch: only the thread that *works* takes one out of the list.
+        let first = unsafe { this.as_ref().first.map(|first| first.as_ref()) };
+        first.filter(|first| first.next_watch().is_none())
+    }
+
     /// The frame that holds it.
     ///
     /// # Safety

@@ -37,39 +37,57 @@ impl OwnedWatch {
         if !self.is_plain() {
             return Err(self);
         }
-        // SAFETY: *quiet*: a counter is written.
-        let quiet = unsafe { thread.not_stopped() };
-        let Some(in_use) = self.hook(&quiet).and_then(Hook::enter_ordinary) else {
-            return Err(self);
-        };
-        drop(quiet);
+        // SAFETY: *quiet*: a counter is written. A plain watch has a hook: it would have left the list with it.
+        let in_use =
+            unsafe { self.hook(&thread.not_stopped()).unwrap_unchecked() }.enter_ordinary();
+        let Some(in_use) = in_use else { return Err(self) };
+        let Some(guard) = DispatchGuard::begin_if_nothing_pends(thread) else { return Err(self) };
         // SAFETY: a watch without a scope has an event callback, says the invariant of `Watch`.
         let on_event = unsafe { in_use.get().on_event.unwrap_unchecked() };
         self.begin_plain_callback();
         begin_callback_at(self.shim());
         let event = self.event(Kind::Returned, value);
-        let guard = DispatchGuard::begin(thread);
         // SAFETY: the hook's owner says that `on_event` takes such an event. The user data is
         // there, as the hook is in use.
         let status = unsafe { on_event(&raw const event, in_use.get().user_data) };
         drop(guard);
-        let succeeded = status == 0 && !thread.has_exception();
-        let is_plain = self.end_plain_callback();
-        let outcome = if succeeded { Ok(()) } else { Err(failed(thread, in_use.get())) };
-        // SAFETY: *current*, and the callback leaves the thread's current frame as it was. *plain*,
-        // as it is still. *out*: the shim is unlinked, the list has been left, and no generator is
+        if status != 0 || thread.has_exception() || !self.is_in_plain_callback() {
+            // SAFETY: *current*: the callback leaves the thread's current frame as it was.
+            return Ok(unsafe { self.end_after_callback(thread, in_use, status) });
+        }
+        // SAFETY: *current*, as above. *plain*, as it is still. *out*: the shim is unlinked, the list has been left, and
+        // no generator is watched. The hook was not taken out, as the watch is in the list.
+        unsafe {
+            self.unlink_plain(thread);
+            self.end_with_use(thread, in_use);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Ends a plain watch whose exit callback has returned `status`: it has failed, or the thread has ended meanwhile.
+    ///
+    /// # Safety
+    /// *current*, as for [`end_plain`](Self::end_plain).
+    #[cold]
+    #[inline(never)]
+    unsafe fn end_after_callback(
+        self,
+        thread: Thread,
+        in_use: HookInUse,
+        status: c_int,
+    ) -> Outcome<()> {
+        self.end_callback(false);
+        let has_failed = status != 0 || thread.has_exception();
+        let outcome = if has_failed { Err(failed(thread, in_use.get())) } else { Ok(()) };
+        // SAFETY: *current*, says the caller. *out*: the shim is unlinked, the list has been left, and no generator is
         // watched.
         unsafe {
-            if is_plain {
-                self.unlink_plain(thread);
-            } else {
-                self.unlink(thread);
-            }
+            self.unlink(thread);
             self.end_unheld(thread);
         }
         // Last: if the hook was removed meanwhile, its user data is freed, and any code runs.
         drop(in_use);
-        Ok(outcome)
+        outcome
     }
 }
 
@@ -79,7 +97,8 @@ impl Watch {
         FrameHookEvent { kind: kind as i32, value, code: self.code(), data: self.request().data }
     }
 
-    fn requests(&self, kind: Kind) -> bool {
+    #[inline(always)]
+    pub fn requests(&self, kind: Kind) -> bool {
         let events = self.request().events;
         match kind {
             Kind::Yielded => events & FRAMEHOOK_ON_YIELD != 0,

@@ -9,14 +9,14 @@
 //!   a destructor runs leaves the current frame as it was.
 
 use super::error::{value_unless, Outcome, Raised};
-use super::generator_events::deliver_yield;
+use super::generator_events::{deliver_yield, unlink_silently};
 use super::generator_watch;
 use super::return_offset::ResumeOffset;
-use super::shim_code::YIELDS_TO;
+use super::shim_code::{is_returned_to, is_yielded_to, YIELDS_TO};
 use super::verdict::Kind;
 use super::watch::owned::OwnedWatch;
 use crate::cpython as c;
-use crate::cpython::{_PyInterpreterFrame, PyObject, PyThreadState};
+use crate::cpython::{PyObject, PyThreadState};
 use crate::exception::drop_aside;
 use crate::frame::Frame;
 #[cfg(not(any(test, fuzzing)))]
@@ -58,36 +58,59 @@ pub unsafe fn push_result(thread: Thread, value: Owned, ahead: Option<Ahead>) ->
 #[no_mangle]
 #[inline(never)] // the eval loop is large enough
 pub unsafe extern "C" fn _PyRust_ReturnToShim(tstate: *mut PyThreadState) -> Ahead {
-    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that its
-    // current frame is a shim: one of a chain, or *reached*, since the eval loop calls this once for
-    // each frame that is left to one.
-    let (thread, watch) = unsafe {
-        let thread = Thread::new(tstate);
+    // SAFETY: the caller says that `tstate` is the calling thread's own, attached one, and that its current frame is a
+    // shim.
+    let (thread, shim) = unsafe { (Thread::new(tstate), Frame::new((*tstate).current_frame)) };
+    // Calls in tail position: each takes only the registers that it needs.
+    // SAFETY: of a chain's shim neither holds. So it is *reached*, since the eval loop calls this once for each frame that
+    // is left to one; and it is the current frame.
+    unsafe {
+        match thread.has_exception() {
+            false if is_returned_to(shim) => continue_after_return(thread, watch_of(shim)),
+            false if is_yielded_to(shim) => continue_after_yield(thread, watch_of(shim)),
+            _ => continue_otherwise(thread, shim),
+        }
+    }
+}
+
+/// A frame has returned to a shim. Calls the exit callback and passes the value to the frame below.
+///
+/// # Safety
+/// *current*, and no exception is set.
+#[inline(never)]
+unsafe fn continue_after_return(thread: Thread, watch: OwnedWatch) -> Ahead {
+    watch.shim().forget_slots();
+    // SAFETY: *set*: no exception is set, so the value is in the slot. *current*, says the caller. The frame that is
+    // current afterwards has called.
+    unsafe {
+        let value = watch.take_value();
+        let outcome = match watch.end_plain(thread, value.as_ptr()) {
+            Ok(Ok(())) => return push_result(thread, value, None),
+            Ok(failed) => value_unless(value, failed),
+            Err(watch) => end_any_by_return(thread, watch, value),
+        };
+        outcome.map_or(HERE, |value| push_result(thread, value, None))
+    }
+}
+
+/// The eval loop has begun at the shim of a chain, or an exception has reached the shim of a watch.
+///
+/// # Safety
+/// `shim` is the thread's current frame: the shim of a chain, or *reached*, with an exception set.
+#[cold]
+#[inline(never)]
+unsafe fn continue_otherwise(thread: Thread, shim: Frame) -> Ahead {
+    // SAFETY: the current frame, as the caller says. *reached*, if it is no chain's, and *current*.
+    unsafe {
         #[cfg(not(any(test, fuzzing)))]
-        if is_entry((*tstate).current_frame) {
+        if is_entry(shim.as_ptr()) {
             return enter_chain(thread);
         }
-        (thread, watch_of((*tstate).current_frame))
-    };
-    watch.shim().forget_slots();
-    if thread.has_exception() {
-        // SAFETY: *current*: the current frame, says the caller.
-        unsafe { end_by_exception(thread, watch) };
-        return HERE;
+        let watch = watch_of(shim);
+        watch.shim().forget_slots();
+        end_by_exception(thread, watch);
     }
-    // SAFETY: *set*: no exception is set, so the value is in the slot.
-    let value = unsafe { watch.take_value() };
-    if watch.was_yielded_to() {
-        // SAFETY: *current*: the current frame, says the caller.
-        return unsafe { continue_after_yield(thread, watch, value) };
-    }
-    // SAFETY: *current*, says the caller. The frame that is current afterwards has called.
-    unsafe {
-        match end_by_return(thread, watch, value) {
-            Ok(value) => push_result(thread, value, None),
-            Err(Raised { .. }) => HERE,
-        }
-    }
+    HERE
 }
 
 /// The watch whose shim has been reached.
@@ -95,20 +118,37 @@ pub unsafe extern "C" fn _PyRust_ReturnToShim(tstate: *mut PyThreadState) -> Ahe
 /// # Safety
 /// *reached*.
 #[inline(always)]
-unsafe fn watch_of(shim: *mut _PyInterpreterFrame) -> OwnedWatch {
+unsafe fn watch_of(shim: Frame) -> OwnedWatch {
     // SAFETY: *live*: not ended before its shim is *reached*, which is now. *only*: it is reached
     // once.
-    unsafe { OwnedWatch::from_raw(NonNull::new_unchecked(shim.cast())) }
+    unsafe { OwnedWatch::from_raw(NonNull::new_unchecked(shim.as_ptr().cast())) }
 }
 
 /// A generator has yielded `value` to a shim. Calls the yield callback and passes the value to the frame below.
 ///
 /// # Safety
-/// *current*.
+/// *current*, and no exception is set.
 #[inline(never)]
-unsafe fn continue_after_yield(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
-    // SAFETY: *current*, says the caller. The frame that is current afterwards has sent to the
-    // generator.
+unsafe fn continue_after_yield(thread: Thread, watch: OwnedWatch) -> Ahead {
+    watch.shim().forget_slots();
+    // SAFETY: *set*: no exception is set, so the value is in the slot. *current*, says the caller. The frame that is
+    // current afterwards has sent to the generator.
+    unsafe {
+        let value = watch.take_value();
+        match unlink_silently(thread, watch) {
+            Ok(_reference) => push_result(thread, value, Some(YIELDS_TO as Ahead)),
+            Err(watch) => continue_after_callback(thread, watch, value),
+        }
+    }
+}
+
+/// As [`continue_after_yield`], with a yield callback.
+///
+/// # Safety
+/// As there; `value` is what was yielded.
+#[inline(never)]
+unsafe fn continue_after_callback(thread: Thread, watch: OwnedWatch, value: Owned) -> Ahead {
+    // SAFETY: *current*, says the caller. The frame that is current afterwards has sent to the generator.
     unsafe {
         match deliver_yield(thread, watch, value) {
             Ok(value) => push_result(thread, value, Some(YIELDS_TO as Ahead)),
@@ -228,7 +268,7 @@ pub unsafe fn pass_through_shims(
         // SAFETY: the caller says that the shims lie upon the current frame, and that the call is over: each is *reached*
         // in turn, and *current* once it is set so. The one below is read before its watch ends.
         unsafe {
-            let watch = watch_of(at);
+            let watch = watch_of(Frame::new(at));
             thread.set_current_frame(at);
             at = (*at).previous;
             match result.take() {

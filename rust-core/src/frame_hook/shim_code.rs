@@ -30,6 +30,20 @@ pub fn first() -> *mut c::_Py_CODEUNIT {
     INSTRUCTIONS.get().cast()
 }
 
+/// Whether a shim was reached by the return of a frame.
+#[inline(always)]
+pub fn is_returned_to(shim: Frame) -> bool {
+    // SAFETY: one of the three.
+    shim.instruction() == unsafe { first().add(RETURNS_TO as usize) }
+}
+
+/// Whether a shim was reached by the yield of a generator.
+#[inline(always)]
+pub fn is_yielded_to(shim: Frame) -> bool {
+    // SAFETY: one of the three.
+    shim.instruction() == unsafe { first().add(YIELDS_TO) }
+}
+
 /// Whether a frame is a return shim: no other frame executes these instructions.
 #[inline(always)]
 pub fn is_return_shim(frame: Frame) -> bool {

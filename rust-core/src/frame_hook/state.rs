@@ -73,7 +73,7 @@ pub unsafe fn any_watched(state: *mut FrameHookState) -> bool {
 }
 
 const ONE_DISPATCH: u64 = 1;
-const ONE_HIDDEN: u64 = 1 << 32;
+const ONE_VISIBLE: u64 = 1 << 32;
 
 /// How many dispatches and callbacks are in progress in the thread, and how many levels of `tracing` are
 /// theirs.
@@ -81,7 +81,8 @@ const ONE_HIDDEN: u64 = 1 << 32;
 pub fn levels(thread: Thread) -> (u32, u32) {
     // SAFETY: the calling thread's own.
     let levels = unsafe { (*thread.own()).levels };
-    (levels as u32, (levels >> 32) as u32)
+    let (dispatches, visible) = (levels as u32, (levels >> 32) as u32);
+    (dispatches, dispatches.wrapping_sub(visible))
 }
 
 /// Whether a dispatch or a callback is in progress in this thread.
@@ -90,7 +91,7 @@ pub fn in_callback(thread: Thread) -> bool {
     levels(thread).0 != 0
 }
 
-/// Adds to both counts of [`levels`].
+/// Adds to both counts.
 #[inline(always)]
 fn add_levels(thread: Thread, amount: u64) {
     // SAFETY: the calling thread's own.
@@ -99,7 +100,8 @@ fn add_levels(thread: Thread, amount: u64) {
 
 /// Counts a dispatch or a callback less during a re-entrant call, and more again after it.
 pub fn leave_dispatch(thread: Thread, begins: bool) {
-    add_levels(thread, if begins { ONE_DISPATCH.wrapping_neg() } else { ONE_DISPATCH });
+    let one = ONE_DISPATCH + ONE_VISIBLE;
+    add_levels(thread, if begins { one.wrapping_neg() } else { one });
 }
 
 /// Pending work that may raise: signal handlers, exceptions from other threads, and pending calls.
@@ -120,13 +122,25 @@ pub struct DispatchGuard {
 impl DispatchGuard {
     #[inline(always)]
     pub fn begin(thread: Thread) -> Self {
-        add_levels(thread, ONE_DISPATCH | ONE_HIDDEN);
-        // SAFETY: the calling thread's own.
-        unsafe { (*thread.tstate()).tracing += 1 };
         let pending = thread.eval_breaker() & RAISES;
         if pending != 0 {
             defer(thread, pending);
         }
+        DispatchGuard::begin_deferring(thread, pending)
+    }
+
+    /// [`begin`](Self::begin) where no work is pending. `None` if some is: nothing was done.
+    #[inline(always)]
+    pub fn begin_if_nothing_pends(thread: Thread) -> Option<Self> {
+        let pends = thread.eval_breaker() & RAISES != 0;
+        (!pends).then(|| DispatchGuard::begin_deferring(thread, 0))
+    }
+
+    #[inline(always)]
+    fn begin_deferring(thread: Thread, pending: usize) -> Self {
+        add_levels(thread, ONE_DISPATCH);
+        // SAFETY: the calling thread's own.
+        unsafe { (*thread.tstate()).tracing += 1 };
         DispatchGuard { thread, pending }
     }
 
@@ -151,7 +165,7 @@ fn restore(thread: Thread, pending: usize) {
 impl Drop for DispatchGuard {
     #[inline(always)]
     fn drop(&mut self) {
-        add_levels(self.thread, (ONE_DISPATCH | ONE_HIDDEN).wrapping_neg());
+        add_levels(self.thread, ONE_DISPATCH.wrapping_neg());
         // SAFETY: the calling thread's own.
         unsafe { (*self.thread.tstate()).tracing -= 1 };
         if self.pending != 0 {
@@ -167,11 +181,11 @@ pub fn visible_if<T>(visible: bool, thread: Thread, work: impl FnOnce() -> T) ->
     if !visible {
         return work();
     }
-    add_levels(thread, ONE_HIDDEN.wrapping_neg());
+    add_levels(thread, ONE_VISIBLE);
     // SAFETY: the calling thread's own.
     unsafe { (*thread.tstate()).tracing -= 1 };
     let result = work();
-    add_levels(thread, ONE_HIDDEN);
+    add_levels(thread, ONE_VISIBLE.wrapping_neg());
     // SAFETY: the calling thread's own again, whatever `work` has run.
     unsafe { (*thread.tstate()).tracing += 1 };
     result

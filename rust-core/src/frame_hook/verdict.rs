@@ -45,7 +45,13 @@ impl Request {
 
     /// Whether the header has these events and this scope.
     pub fn is_known(self) -> bool {
-        self.events < 2 * FRAMEHOOK_ON_RESUME && self.scope <= FRAMEHOOK_ONLY_CALLEES_EVERYWHERE
+        self.has_known_events() && self.scope <= FRAMEHOOK_ONLY_CALLEES_EVERYWHERE
+    }
+
+    /// Whether the header has these events.
+    #[inline(always)]
+    pub fn has_known_events(self) -> bool {
+        self.events < 2 * FRAMEHOOK_ON_RESUME
     }
 }
 

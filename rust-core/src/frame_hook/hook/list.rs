@@ -14,15 +14,51 @@ impl HookInUse {
     /// Ends the use of an ordinary hook in one step, and returns the hooks after it. `Err`: it is not ordinary, or was
     /// removed.
     #[inline(always)]
-    pub fn leave_ordinary(self, _quiet: &NotStopped) -> Result<Hooks<'_>, Self> {
+    pub fn leave_ordinary<'a>(self, quiet: &'a NotStopped) -> Result<Hooks<'a>, Self> {
+        let hook = self.0;
+        self.leave_if_ordinary(quiet)?;
+        // SAFETY: ordinary, so it is installed, and the list changes when `quiet` is over.
+        let at = unsafe { hook.as_ref() }.next();
+        Ok(Hooks { at, list: PhantomData })
+    }
+
+    /// Ends the use of an ordinary hook. `Err`: it is not ordinary, or was removed.
+    #[inline(always)]
+    pub fn leave_if_ordinary(self, _quiet: &NotStopped) -> Result<(), Self> {
         if !self.get().is_ordinary() {
             return Err(self);
         }
-        // Ordinary, so it is installed: the list uses it too, and changes when `_quiet` is over.
+        // Ordinary, so it is installed: this use is not the last one, as the list uses it too.
         let _ = self.get().users.give_up();
-        let at = self.get().next();
         forget(self);
-        Ok(Hooks { at, list: PhantomData })
+        Ok(())
+    }
+
+    /// Ends the use, and gives up a reference to the same hook. `free_user_data` may run.
+    ///
+    /// # Safety
+    /// *once*: the reference is the caller's, and is given up by this alone.
+    #[inline(always)]
+    pub unsafe fn leave_with_reference(self, _quiet: &NotStopped) {
+        if !self.get().is_ordinary() {
+            // SAFETY: *once*.
+            return unsafe { self.leave_removed() };
+        }
+        // Ordinary, so it is installed: neither is the last one, as the list uses it too.
+        let _ = self.get().references.give_up();
+        let _ = self.get().users.give_up();
+        forget(self);
+    }
+
+    /// [`leave_with_reference`](Self::leave_with_reference) of a hook that may have been removed.
+    ///
+    /// # Safety
+    /// *once*, as there.
+    #[cold]
+    #[inline(never)]
+    unsafe fn leave_removed(self) {
+        // SAFETY: *once*.
+        drop(unsafe { self.reference() });
     }
 
     /// Ends the use, and begins that of the next hook that was added until `epoch`. If the hook was removed,
@@ -91,6 +127,14 @@ impl<'a> Hooks<'a> {
     pub unsafe fn from(first: *mut c_void, _quiet: &'a NotStopped) -> Self {
         // INVARIANT: *first*, and the list changes with the world stopped.
         Hooks { at: NonNull::new(first.cast()), list: PhantomData }
+    }
+}
+
+impl Hooks<'_> {
+    /// Begins to use the hook, if there is one alone and it is ordinary.
+    #[inline(always)]
+    pub fn only_ordinary(mut self) -> Option<HookInUse> {
+        self.next().filter(|_| self.at.is_none()).and_then(|hook| hook.enter_ordinary())
     }
 }
 

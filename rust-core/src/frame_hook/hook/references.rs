@@ -193,6 +193,14 @@ impl HookInUse {
         unsafe { self.0.as_ref() }
     }
 
+    /// A reference to the hook that something has without saying so.
+    ///
+    /// # Safety
+    /// *once*: it is given up by the result alone.
+    pub(super) unsafe fn reference(&self) -> HookRef {
+        HookRef(self.0)
+    }
+
     pub(super) fn into_raw(self) -> NonNull<Hook> {
         let hook = self.0;
         forget(self);

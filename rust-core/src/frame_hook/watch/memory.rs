@@ -49,7 +49,11 @@ pub(super) fn create(
         let watch = block.as_ref();
         (*watch.shim.get()).f_executable = new_reference(code);
         watch.hook.get().write(hook.map(Hook::share));
-        watch.request.as_ptr().write(request);
+        let Request { data, events, scope } = request;
+        let its = watch.request.as_ptr();
+        (&raw mut (*its).data).write(data);
+        (&raw mut (*its).events).write(events);
+        (&raw mut (*its).scope).write(scope);
         watch.state.set(state_of_new(request));
     }
     Ok(block)

@@ -24,7 +24,7 @@ use super::hook::Hook;
 use super::list::{leave, Links, Member, Next};
 use super::return_offset::ResumeOffset;
 use super::scope::Scope;
-use super::shim_code::{self, is_return_shim, YIELDS_TO};
+use super::shim_code::{self, is_return_shim};
 use super::verdict::Request;
 use crate::code::Code;
 use crate::cpython::{_PyInterpreterFrame, PyObject};
@@ -214,21 +214,31 @@ impl Watch {
         self.state.get() == LINKED | LISTED
     }
 
+    /// Whether the watch is a suspended generator's, and nothing but its shim is to be linked: it has no scope, and no
+    /// callback of it runs.
+    #[inline(always)]
+    pub fn is_suspended(&self) -> bool {
+        self.state.get() == HELD
+    }
+
+    /// Whether the watch is a running generator's, and nothing but its shim is to be unlinked. It has a hook then: it
+    /// would have left the list with it.
+    #[inline(always)]
+    pub fn is_resumed(&self) -> bool {
+        self.state.get() == LINKED | LISTED | HELD
+    }
+
     /// Begins a callback of a plain watch.
     #[inline(always)]
     pub fn begin_plain_callback(&self) {
         self.state.set(LINKED | LISTED | IN_CALLBACK);
     }
 
-    /// Ends the callback of [`begin_plain_callback`](Self::begin_plain_callback); the watch is to end. Returns whether it
-    /// is still plain. If not, its thread has ended meanwhile.
+    /// Whether the watch is as [`begin_plain_callback`](Self::begin_plain_callback) has left it. If not, its thread has
+    /// ended meanwhile.
     #[inline(always)]
-    pub fn end_plain_callback(&self) -> bool {
-        let as_before = self.state.get() == LINKED | LISTED | IN_CALLBACK;
-        if !as_before {
-            self.set_state(IN_CALLBACK, false);
-        }
-        as_before
+    pub fn is_in_plain_callback(&self) -> bool {
+        self.state.get() == LINKED | LISTED | IN_CALLBACK
     }
 
     /// Begins a callback: the watch's hook and data stay until it ends. Returns whether one runs already.
@@ -241,13 +251,6 @@ impl Watch {
     /// Ends the callback; `before` is what [`begin_callback`](Self::begin_callback) has returned.
     pub fn end_callback(&self, before: bool) {
         self.set_state(IN_CALLBACK, before);
-    }
-
-    /// Whether the shim was reached by the yield of a generator.
-    #[inline(always)]
-    pub fn was_yielded_to(&self) -> bool {
-        // SAFETY: one of the three.
-        self.shim().instruction() == unsafe { shim_code::first().add(YIELDS_TO) }
     }
 
     /// Prepares the shim for a frame that will return to it: that continues at the second instruction.

@@ -1,12 +1,13 @@
 //! The right to end a watch: creating, linking, unlinking and ending one.
 
 use super::memory::{create, give_back, state_of_new};
-use super::{release_hook, Watch, HAS_SCOPE, LINKED, LISTED};
+use super::{release_hook, Watch, HAS_SCOPE, HELD, LINKED, LISTED};
 #[cfg(ferrule_checks)]
 use crate::check::check;
 use crate::cpython::PyObject;
 use crate::frame::Frame;
 use crate::frame_hook::error::Outcome;
+use crate::frame_hook::hook::references::HookInUse;
 use crate::frame_hook::hook::Hook;
 use crate::frame_hook::list::{enter, leave};
 use crate::frame_hook::verdict::Request;
@@ -130,6 +131,24 @@ impl OwnedWatch {
         self.shim().unlink();
     }
 
+    /// [`link`](Self::link) of a watch that [is suspended](Watch::is_suspended).
+    #[inline(always)]
+    pub fn link_suspended(self, thread: Thread, frame: Frame) {
+        self.link_with(thread, frame, HELD);
+    }
+
+    /// [`unlink`](Self::unlink) of a watch that [is resumed](Watch::is_resumed).
+    ///
+    /// # Safety
+    /// *current*, as there; *resumed*: it is so, hence listed.
+    #[inline(always)]
+    pub unsafe fn unlink_resumed(&self, thread: Thread) {
+        // SAFETY: *plain*, but for its state, which is set next; *current*.
+        unsafe { self.unlink_plain(thread) };
+        self.state.set(HELD);
+        self.shim().unlink();
+    }
+
     /// [`unlink`](Self::unlink) of a plain watch that ends then: its shim is not read any more.
     ///
     /// # Safety
@@ -182,6 +201,23 @@ impl OwnedWatch {
             give_back(thread, self.into_raw());
             decref(code);
             release_hook(hook, data);
+        }
+    }
+
+    /// As [`end_unheld`](Self::end_unheld), of a watch whose hook is `in_use`. That use ends too, last: if the hook was
+    /// removed meanwhile, its user data is freed, and any code runs.
+    ///
+    /// # Safety
+    /// *out*, as for [`end`](Self::end); `in_use` is of the watch's hook.
+    #[inline(always)]
+    pub unsafe fn end_with_use(self, thread: Thread, in_use: HookInUse) {
+        let (code, data) = (self.code(), self.request().data);
+        // SAFETY: as in `end_unheld`. The hook's reference is the watch's, which says so no more.
+        unsafe {
+            give_back(thread, self.into_raw());
+            decref(code);
+            in_use.get().free_data(data);
+            in_use.leave_with_reference(&thread.not_stopped());
         }
     }
 }
