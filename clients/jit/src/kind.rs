@@ -115,7 +115,8 @@ impl Kind {
 
     /// Whether its first word is an object to which compiled code may have a reference.
     fn is_counted(&self) -> bool {
-        matches!(self, Self::Object | Self::Function(_) | Self::Buffer { .. }) || self.is_container()
+        matches!(self, Self::Object | Self::Function(_) | Self::Buffer { .. })
+            || self.is_container()
     }
 
     /// Whether there is such an object in it.

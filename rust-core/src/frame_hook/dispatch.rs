@@ -80,7 +80,7 @@ pub(super) unsafe fn dispatch<T>(
         return finish(*frame, DispatchOutcome::Runs(next_step_for(thread, frame.code())));
     }
     let Some(guard) = DispatchGuard::begin_if_nothing_pends(thread) else {
-        // SAFETY: as above.
+        // SAFETY: the caller says that `frame` is this thread's, and linked. Nothing has run since.
         let (frame, outcome) = unsafe { dispatch_some(thread, frame, stage) };
         return finish(frame, outcome);
     };
@@ -93,9 +93,7 @@ pub(super) unsafe fn dispatch<T>(
         let ordinary = Ordinary { frame, epoch, disabled, next, caller, guard };
         return ordinary.call_one(thread, in_use, finish);
     }
-    let (frame, outcome) =
-        Ordinary { frame, epoch, disabled, next, caller, guard }.call_all(thread);
-    finish(frame, outcome)
+    Ordinary { frame, epoch, disabled, next, caller, guard }.call_all(thread, finish)
 }
 
 /// The dispatch of hooks of the first group, as long as they are ordinary and pass. Fields are as in [`DispatchState`].
@@ -139,15 +137,16 @@ impl Ordinary {
         finish(frame, outcome)
     }
 
-    /// Calls those hooks that are open and not disabled for the code, in order.
+    /// Calls those hooks that are open and not disabled for the code, in order. Out of line: one hook alone needs none of its
+    /// registers.
     #[inline(never)]
-    fn call_all(self, thread: Thread) -> (Frame, DispatchOutcome) {
-        let finish = |frame, outcome| (frame, outcome);
+    fn call_all<T>(self, thread: Thread, finish: impl FnOnce(Frame, DispatchOutcome) -> T) -> T {
         let mut watched = false;
         // SAFETY: *quiet*: fields are read until this is dropped, before a hook is called.
         let mut quiet = unsafe { thread.not_stopped() };
         let mut hooks = quiet.hooks();
-        loop {
+        // The hook at which the rest begins, with its answer, unless it was not called yet.
+        let (at, answer) = loop {
             let Some(hook) = hooks.next() else { return self.pass(thread, watched, finish) };
             // What a hook enables or disables counts at once.
             let open = open_in_first_group(thread) & !self.disabled;
@@ -156,7 +155,7 @@ impl Ordinary {
             }
             let in_use = hook.enter();
             if !hook.is_ordinary() {
-                return self.continue_with(thread, in_use, None);
+                break (in_use, None);
             }
             drop(quiet);
             let in_use = match call_ordinary(thread, &self.frame, in_use) {
@@ -165,9 +164,7 @@ impl Ordinary {
                     in_use
                 }
                 Step::Value(in_use, value) => return self.end(in_use, value, finish),
-                Step::Other(in_use, answer) => {
-                    return self.continue_with(thread, in_use, Some(answer))
-                }
+                Step::Other(in_use, answer) => break (in_use, Some(answer)),
             };
             // SAFETY: *quiet*: the use of the hook ends and the next one is looked up, before a hook is
             // called.
@@ -175,9 +172,11 @@ impl Ordinary {
             hooks = match in_use.leave_ordinary(&quiet) {
                 Ok(behind) => behind,
                 // It has passed, and was removed or changed as it was called.
-                Err(in_use) => return self.continue_with(thread, in_use, Some(RawAnswer::PASS)),
+                Err(in_use) => break (in_use, Some(RawAnswer::PASS)),
             };
-        }
+        };
+        let (frame, outcome) = self.continue_with(thread, at, answer);
+        finish(frame, outcome)
     }
 
     /// All hooks have passed.

@@ -12,9 +12,7 @@ use cranelift_codegen::ir::{InstBuilder, MemFlags, StackSlotData, StackSlotKind}
 impl Lowering<'_, '_> {
     /// A call with so many arguments, of which the last ones have these names.
     pub(super) fn call(&mut self, count: usize, names: &[usize]) -> Result<Flow> {
-        if self.stack.iter().any(|value| value.kind.holds_objects())
-            && self.calls_function(count)
-        {
+        if self.stack.iter().any(|value| value.kind.holds_objects()) && self.calls_function(count) {
             // What a callee is given stays alive, whatever it changes.
             self.secure();
             self.taken = self.before_consuming(count + 2);

@@ -44,16 +44,14 @@ pub(super) fn create(
         },
         None => allocate(thread)?,
     };
+    let Request { data, events, scope } = request;
     // SAFETY: ours, and unused, so nothing has borrowed from its cells; a live object.
     unsafe {
-        let watch = block.as_ref();
+        let (watch, its) = (block.as_ref(), block.as_ref().request.as_ptr());
         (*watch.shim.get()).f_executable = new_reference(code);
         watch.hook.get().write(hook.map(Hook::share));
-        let Request { data, events, scope } = request;
-        let its = watch.request.as_ptr();
-        (&raw mut (*its).data).write(data);
-        (&raw mut (*its).events).write(events);
-        (&raw mut (*its).scope).write(scope);
+        (*its).data = data;
+        ((*its).events, (*its).scope) = (events, scope);
         watch.state.set(state_of_new(request));
     }
     Ok(block)
