@@ -42,6 +42,8 @@ mod _core {
     use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
     use std::ffi::c_int;
 
+    type MaybeText<'py> = Option<Bound<'py, PyString>>;
+
     /// A profile with exact times.
     #[pyclass(frozen)]
     struct ExactProfile {
@@ -61,9 +63,9 @@ mod _core {
             ignored: Option<String>,
             room: usize,
             arguments: bool,
-            lined: Vec<(Option<Bound<'_, PyString>>, Option<Bound<'_, PyString>>)>,
+            lined: Vec<(MaybeText<'_>, MaybeText<'_>)>,
         ) -> Self {
-            let text = |string: Option<Bound<'_, PyString>>| string.as_ref().and_then(Text::of);
+            let text = |string: MaybeText<'_>| string.as_ref().and_then(Text::of);
             let named = |(name, file)| Named { name: text(name), file: text(file), found: false };
             let lined = lined.into_iter().map(named).collect();
             let running = Running::new(ignored, room, lined, &exact::HERE);

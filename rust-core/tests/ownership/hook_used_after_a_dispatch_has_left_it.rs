@@ -1,7 +1,7 @@
 //! error: E0505
 //! module: frame_hook/hook/list.rs
-//! without: pub fn leave_ordinary(self, _quiet: &NotStopped) -> Result<Hooks<'_>, Self> => pub fn leave_ordinary<'a>(&self, _quiet: &'a NotStopped) -> Result<Hooks<'a>, HookInUse>
-//! without: return Err(self); => return Err(HookInUse(self.0));
+//! without: pub fn leave_ordinary<'a>(self, quiet: &'a NotStopped) -> Result<Hooks<'a>, Self> => pub fn leave_ordinary<'a>(&self, quiet: &'a NotStopped) -> Result<Hooks<'a>, HookInUse>
+//! without: self.leave_if_ordinary(quiet)?; => HookInUse(hook).leave_if_ordinary(quiet)?;
 use super::hook::references::HookInUse;
 use crate::thread::NotStopped;
 
