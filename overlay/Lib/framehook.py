@@ -156,7 +156,9 @@ def add(callable, name=None, *, first=False, before=None, after=None, this_threa
         if manner == _ORDINARY:
             manner = callable._manner
         callable, name = callable.callable, name or callable.name
-    return _core.add_frame_hook(callable, name, *manner)
+    # Not `*manner`: that is a list, and without the GIL CPython 3.13 releases the items of one that cannot be made twice.
+    position, other, this_thread, visible = manner
+    return _core.add_frame_hook(callable, name, position, other, this_thread, visible)
 
 
 _ORDINARY = 0, 0, False, False
