@@ -357,15 +357,18 @@ class ListGenerator(Generator):
         self.lines += [f"{pad}    if abs({number}) > 1e40: break" for number in self.bound if number in "xyz"]
         self.block(depth + 1, 1)
 
+    def names_of_two_loops(self):
+        """Of the counters of a loop in another one, and of two lists."""
+        self.loops += 2
+        names = self.plain() if self.calm else self.lists
+        return f"i{self.loops - 1}", f"i{self.loops}", self.rng.choice(names), self.rng.choice(names)
+
     def nest(self, pad, depth):
         """A loop in another one over indices, in which the sizes of lists are steady, or one of the two changes them or a variable."""
         if self.loops + 2 > self.most_loops() or depth > 2:
             self.assign(pad)
             return
-        outer, inner = f"i{self.loops + 1}", f"i{self.loops + 2}"
-        self.loops += 2
-        names = self.plain() if self.calm else self.lists
-        one, other = self.rng.choice(names), self.rng.choice(names)
+        outer, inner, one, other = self.names_of_two_loops()
         steady = [f"x = {one}[{inner} % len({one})]", f"if {inner} < len({other}): {one}[{inner} % len({one})] = {other}[{inner}]",
                   f"y = {other}[-1] - {one}[{inner} % len({one})]", f"{one}[0], {other}[-1] = {other}[0], {one}[-1]"]
         unsteady = [f"if len({one}) < 20: {one}.append(c)", f"if len({other}) < 20: {other}.insert(0, 1)", f"if len({one}) > 1: {one}.pop()",
@@ -387,10 +390,7 @@ class ListGenerator(Generator):
         if self.loops + 2 > self.most_loops() or depth > 2:
             self.assign(pad)
             return
-        outer, inner = f"i{self.loops + 1}", f"i{self.loops + 2}"
-        self.loops += 2
-        names = self.plain() if self.calm else self.lists
-        one, other = self.rng.choice(names), self.rng.choice(names)
+        outer, inner, one, other = self.names_of_two_loops()
         reads = [f"x = x + {one}[{inner}]", f"y = {one}[{inner}] - {other}[{outer}]", f"x, y = y, {one}[{inner}]", f"z = z - {other}[0] + {one}[{inner}]",
                  f"if {one}[{inner}] > {other}[0]: continue", f"if {one}[{inner}] == {other}[-1]: break", f"if x > {one}[0]: x = {inner}",
                  f"if not {inner}: y = {one}[{outer}]", f"if {inner}: z = {other}[{outer}] + 1", f"z = {one}[{inner} - {outer}] * {other}[-{inner}] % 10007"]
