@@ -420,13 +420,18 @@ class Program(LinesCase):
             found = self.table(self.run_program("--lines", "last", text=text, status=status).stderr, "last")
             self.assertEqual({line: row[0] for line, row in found.items()}, {8: 0, 9: 1, 10: 1}, end)
 
-    def test_forked_children_have_their_own(self):
-        text = PROGRAM + "if os.fork() == 0:\n    work(20)\nelse:\n    os.wait()\n"
+    def run_with_subprocesses(self, text):
+        """The directory of the program and of what was found."""
         directory = self.directory()
         script = os.path.join(directory, "program.py")
         with open(script, "w") as file:
             file.write(text)
         self.run_python("-m", "ferrule_profiler", "--subprocesses", "--lines", "work", "-o", os.path.join(directory, "found.txt"), script)
+        return directory
+
+    def test_forked_children_have_their_own(self):
+        text = PROGRAM + "if os.fork() == 0:\n    work(20)\nelse:\n    os.wait()\n"
+        directory = self.run_with_subprocesses(text)
         found = {}
         for name in os.listdir(directory):
             if name != "program.py":
@@ -436,11 +441,7 @@ class Program(LinesCase):
 
     def test_other_pythons_have_theirs(self):
         text = PROGRAM + "import subprocess\nif len(sys.argv) == 1: subprocess.run([sys.executable, __file__, 'x'])\n"
-        directory = self.directory()
-        script = os.path.join(directory, "program.py")
-        with open(script, "w") as file:
-            file.write(text)
-        self.run_python("-m", "ferrule_profiler", "--subprocesses", "--lines", "work", "-o", os.path.join(directory, "found.txt"), script)
+        directory = self.run_with_subprocesses(text)
         names = [name for name in os.listdir(directory) if name.endswith(".txt")]
         self.assertEqual(len(names), 2)
         for name in names:
