@@ -87,7 +87,7 @@ pub fn take_callees(py: Python<'_>, compiled: &Compiled) {
         let record = unsafe { record::find(code.as_ptr()) };
         let Some(record) = record.filter(|record| record.counted.get()) else { continue };
         ignore(&code, record);
-        // Of those that were examined the ones that call themselves.
+        // What is counted after it was examined calls itself; the rest is compiled with its callers alone.
         if let Some(address) = address.filter(|_| record.examined.get()) {
             // SAFETY: a function which the dict has in which it was found.
             let function = unsafe {
