@@ -5,57 +5,17 @@ built for. With PICTURES=1 the pictures go to docs/clients, else to build/logs.
 """
 
 import html
-import io
 import itertools
-import os
 import re
 import shutil
-import subprocess
-import tempfile
-import unittest
-from pathlib import Path
 
-from PIL import Image
+from clients import ROOT, Case
+from pages import DESKTOP, PHONE
 
-from pages import DESKTOP, PHONE, PageCase
-from tests.clients.profiler_support import build
-
-ROOT = Path(__file__).resolve().parents[2]
-
-PYTHON = os.environ.get("FERRULE_PYTHON")
-PICTURES = ROOT / ("docs/clients" if os.environ.get("PICTURES") else "build/logs")
-MOST_BYTES = 150_000
 PROGRAM = ROOT / "examples" / "anagrams.py"
 # What is typed into the debugger for the picture.
 TYPED = ("break are_anagrams, one == 'tones' and other == 'stone'", "continue", "p letters(one)", "up", "down", "return", "retval",
          "next", "p group", "list 18, 23", "clear 1", "tbreak largest", "continue", "p len(groups)", "quit")
-
-
-class Case(PageCase):
-    @classmethod
-    def setUpClass(cls):
-        if not PYTHON:
-            raise unittest.SkipTest("FERRULE_PYTHON names no interpreter")
-        super().setUpClass()
-        cls.directory = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.packages = build(PYTHON, str(cls.directory / "packages"), "extension")
-
-    @classmethod
-    def run_python(cls, *arguments, typed=""):
-        done = subprocess.run([PYTHON, *map(str, arguments)], input=typed, capture_output=True, text=True, cwd=ROOT / "examples",
-                              env={**os.environ, "PYTHONPATH": cls.packages, "HOME": str(cls.directory)})
-        if done.returncode:
-            raise AssertionError(done.stderr)
-        return done.stdout
-
-    def picture(self, name, shown, **options):
-        """Keep a picture, with few colors, so that it is small."""
-        PICTURES.mkdir(parents=True, exist_ok=True)
-        taken = Image.open(io.BytesIO(shown.screenshot(**options))).convert("RGB")
-        path = PICTURES / f"{name}.png"
-        taken.quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
-        self.assertLess(path.stat().st_size, MOST_BYTES)
-        return taken
 
 
 class ProfilersPage(Case):
@@ -75,7 +35,7 @@ class ProfilersPage(Case):
         for scheme in ("light", "dark"):
             shown = self.open(DESKTOP, self.page, color_scheme=scheme)
             self.assertEqual(shown.complaints, [])
-            self.assertEqual([url for url in shown.requested if not url.startswith("data:")], [self.page.as_uri()])
+            self.assertEqual(shown.requested, [self.page.as_uri()])
             self.assertIn("are_anagrams", self.names(shown))
 
     def test_the_table_sorts(self):
@@ -147,7 +107,8 @@ class ProfilersPage(Case):
         self.assertIn("work", inner.locator("#functions tbody").inner_text())
         inner.locator("#functions tbody tr").filter(has_text="work").first.click()
         self.assertEqual(inner.locator("#name").inner_text(), "work")
-        inner.frame_locator("#flame").locator("#frames g").first.wait_for()
+        inner.locator("#flame div", has_text="work").last.click()
+        self.assertEqual(inner.locator("#callees-graph div").first.inner_text(), "work")
         self.assertEqual(shown.complaints, [])
 
     def test_labels_have_a_table_and_their_callees(self):
@@ -167,51 +128,6 @@ class ProfilersPage(Case):
             self.assertIn("<module>", shown.locator("#callees").inner_text())
             self.assertEqual(self.overflow(shown), 0)
             self.assertEqual(shown.complaints, [])
-
-    def test_the_flame_graph_is_drawn(self):
-        for size in (PHONE, DESKTOP):
-            shown = self.open(size, self.page)
-            frame = next(frame for frame in shown.frames if frame.url.startswith("data:"))
-            frame.wait_for_selector("#frames g")
-            titles = frame.locator("#frames title").all_text_contents()
-            self.assertTrue(any("letters" in title for title in titles), titles)
-            picture = Image.open(io.BytesIO(shown.locator("#flame").screenshot())).convert("RGB")
-            colored = sum(count for count, color in picture.getcolors(1 << 24) if max(color) - min(color) > 60)
-            self.assertGreater(colored / (picture.width * picture.height), 0.1)
-
-    def flame(self, shown):
-        frame = next(frame for frame in shown.frames if frame.url.startswith("data:"))
-        frame.wait_for_selector("#frames g")
-        return frame
-
-    def test_the_flame_graph_searches_and_zooms(self):
-        shown = self.open(DESKTOP, self.page)
-        shown.on("dialog", lambda dialog: dialog.accept("letters"))
-        frame = self.flame(shown)
-        frame.locator("#search").click()
-        self.assertRegex(frame.locator("#matched").text_content(), r"^Matched: [\d.]+%$")
-        self.assertEqual(frame.locator("#search").text_content(), "Reset Search")
-        frame.locator("#search").click()
-        self.assertEqual(frame.locator("#search").text_content(), "Search")
-        frame.locator("#frames g", has=frame.locator("title", has_text="letters")).first.click()
-        self.assertNotIn("hide", frame.locator("#unzoom").get_attribute("class"))
-        frame.locator("#unzoom").click()
-        self.assertIn("hide", frame.locator("#unzoom").get_attribute("class"))
-        self.assertEqual(shown.complaints, [])
-
-    def test_a_deep_stack_is_shown_from_its_root(self):
-        program, page = self.directory / "deep.py", self.directory / "deep.html"
-        program.write_text("".join(f"def call_{n}(): return {f'call_{n + 1}()' if n < 89 else 'sum(range(9_000_000))'}\n" for n in range(90))
-                           + "call_0()\n")
-        self.run_python("-m", "ferrule_profiler", "--quiet", "-o", page, program)
-        shown = self.open(DESKTOP, page)
-        frame = self.flame(shown)
-        frame.wait_for_function("scrollY > 0")
-        window = shown.locator("#flame").bounding_box()
-        for name in ("MainThread", "<module>", "call_3 "):
-            bar = frame.locator("#frames g", has=frame.locator("title", has_text=name)).first.bounding_box()
-            self.assertGreaterEqual(bar["y"], window["y"], name)
-            self.assertLessEqual(bar["y"] + bar["height"], window["y"] + window["height"], name)
 
     def test_it_does_not_scroll_sideways(self):
         far = self.directory / "a_directory_with_a_long_name" / ("without_a_space" * 8)
@@ -233,13 +149,18 @@ class ProfilersPage(Case):
         self.assertGreater(self.overflow(self.open(PHONE, wide)), 0, "the check sees nothing")
 
     def test_pictures(self):
-        shown = self.open(DESKTOP, self.page)
-        shown.locator("#functions tbody tr").filter(has_text="are_anagrams").click()
-        # Where the clone is means nothing to a reader.
-        shown.locator("#facts").evaluate("(facts, path) => facts.textContent = facts.textContent.replace(path, '')", f"{ROOT}/")
-        shown.evaluate("window.scrollTo({top: 0, behavior: 'instant'})")
-        self.picture("profiler", shown, full_page=True)
-        self.picture("profiler-phone", self.open(PHONE, self.page))
+        for name, size, scheme in (("profiler", DESKTOP, "light"), ("profiler-dark", DESKTOP, "dark"), ("profiler-phone", PHONE, "light"),
+                                   ("profiler-phone-dark", PHONE, "dark")):
+            shown = self.open(size, self.page, color_scheme=scheme)
+            if size == DESKTOP:
+                shown.locator("#functions tbody tr").filter(has_text="are_anagrams").click()
+            # Where the clone is means nothing to a reader.
+            shown.locator("#facts").evaluate("(facts, path) => facts.textContent = facts.textContent.replace(path, '')", f"{ROOT}/")
+            shown.locator("#tools").evaluate("tools => tools.style.position = 'static'")
+            shown.evaluate("window.scrollTo({top: 0, behavior: 'instant'})")
+            taken = self.picture(name, shown, full_page=size == DESKTOP)
+            dark = sum(count for count, color in taken.getcolors(1 << 24) if max(color) < 80)
+            self.assertEqual(dark > taken.width * taken.height / 2, scheme == "dark")
 
 
 class DebuggersSession(Case):

@@ -51,10 +51,10 @@ def speedscope(result):
             frame |= {"file": visible(function.file), "line": function.line}
         frames.append(frame)
     profiles = []
-    for thread in result.threads:
+    for thread in result.pools:
         # Each path is opened and closed, with its weight between: so the size is the tree's.
         events, open_, at = [], [], 0
-        weights = weights_of(thread, result.timed, 0)
+        weights = weights_of(thread, result.timed)
         for path, place in thread.walk():
             while len(open_) >= len(path):
                 events.append({"type": "C", "frame": open_.pop(), "at": at})
@@ -104,31 +104,20 @@ def callgrind(result):
 
 # --- paths, one a line ---------------------------------------------------------------------------
 
-def weights_of(thread, timed, least):
-    """The weight of each node: nanoseconds or runs. What is below `least` in all counts for its parent."""
-    own = [round(node.own * 1e9) if timed else node.runs for node in thread.nodes]
-    whole = own[:]
-    for place in range(len(own) - 1, 0, -1):
-        parent = thread.nodes[place].parent
-        whole[parent] += whole[place]
-        if whole[place] < least:
-            own[parent] += own[place]
-            own[place] = 0
-    return own
+def weights_of(thread, timed):
+    """The weight of each node: nanoseconds or runs."""
+    return [round(node.own * 1e9) if timed else node.runs for node in thread.nodes]
 
 
-def folded(result, least=0):
-    """What flame graphs are made of: a path and its nanoseconds (or runs) on each line.
-
-    Paths that have less than `least` are a part of what has called them.
-    """
+def folded(result):
+    """What flame graphs are made of: a path and its nanoseconds (or runs) on each line."""
     names = {number: named(function).replace(";", ",")
              for number, function in result.functions.items()}
     names[CUT] = CUT_NAME
     lines = []
-    for thread in result.threads:
+    for thread in result.pools:
         first = visible(thread.name).replace(";", ",")
-        weights = weights_of(thread, result.timed, least)
+        weights = weights_of(thread, result.timed)
         for path, place in thread.walk():
             if weights[place]:
                 lines.append(";".join([first, *(names[number] for number in path)])

@@ -1,14 +1,10 @@
 """One page of HTML with everything in it: a flame graph, a table, callers, callees and source."""
 
-import base64
 import html
 import json
 import os
-import re
 from io import open
 
-from . import _core
-from ._formats import folded
 from ._source import CHANGED, lines_of
 from ._table import heading, sorted_functions
 from ._text import short, visible
@@ -16,18 +12,28 @@ from ._text import short, visible
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html"),
           encoding="utf-8") as file:
     TEMPLATE = file.read()
-# Its own script wants to change the address, which a data: document may not. Calls grow upward, and
-# the names of those below the pointer are at the lower edge: so that is what is shown first.
-FLAME_SCRIPT = b"""<script><![CDATA[
-history.replaceState = () => {};
-addEventListener("load", () => scrollTo(0, document.documentElement.scrollHeight));
-]]></script>
-"""
 MOST_SOURCES = 300      # functions that are shown with their source: those that took most
 MOST_LINES = 200        # of a function
 MOST_LINED = 10_000     # of one whose lines have times
 MOST_COLUMNS = 500      # of a line
-NARROWEST = 1e-4        # a smaller part of the whole is no bar of the flame graph
+MOST_PLACES = 100_000   # of the tree of paths
+MOST_NAME = 500         # characters of a name
+# The numbers of what is no function in the tree: see page.html.
+NO_FUNCTION, FIRST_ROOT = -1, -2
+LIBRARIES = ("/site-packages/", "/dist-packages/")
+STANDARD = tuple({os.path.join(path(os.path.dirname(os.__file__)), "") for path in (os.path.abspath, os.path.realpath)})
+
+
+def is_library(function):
+    """Whether somebody else has written it: it is of the library, was installed, or is a part of Python."""
+    file = function.file
+    return function.kind == "builtin" or function.has_source and (
+        file.startswith(("<frozen", *STANDARD)) or any(part in file for part in LIBRARIES))
+
+
+def clipped(name):
+    name = visible(name)
+    return name if len(name) <= MOST_NAME else name[:MOST_NAME] + "..."
 
 
 def source_of(number, function, result, known):
@@ -53,12 +59,13 @@ def rows(result):
         source, word = (source_of(number, function, result, known)
                         if len(found) < MOST_SOURCES or number in result.lines else ([], ""))
         found.append([
-            visible(function.qualname), visible(function.file), function.line, function.kind, function.calls,
+            clipped(function.qualname), clipped(function.file), function.line, function.kind, function.calls,
             function.runs, function.recursive, function.raised,
             round(function.own * 1e9), round(function.total * 1e9), short(function.file),
             source, word,
             [[line, counted.runs, round(counted.own * 1e9)]
              for line, counted in result.lines.get(number, {}).items()],
+            int(is_library(function)),
         ])
     return found, places
 
@@ -69,18 +76,41 @@ def edges(result, places):
             for edge in result.edges if edge.runs or edge.total]
 
 
-def flame_graph(result):
-    """The picture's address, and its height."""
-    whole = sum(function.own * 1e9 if result.timed else function.runs
-                for function in result.functions.values())
-    lines = folded(result, least=whole * NARROWEST)
-    if not lines.strip():
-        return "about:blank", 0
-    picture = _core.flame_graph(lines, "", "ns" if result.timed else "runs")
-    picture = picture.replace(b"<script", FLAME_SCRIPT + b"<script", 1)
-    height = re.search(rb'<svg[^>]* height="(\d+)"', picture)
-    address = "data:image/svg+xml;base64," + base64.b64encode(picture).decode("ascii")
-    return address, int(height[1]) if height else 600
+def tree(result, places):
+    """All paths, and the names of those places that are no functions: the parents, functions and own values
+    (nanoseconds or runs) of the places of one tree, in three lists. Threads are below its root."""
+    parents, numbers, own = [0], [FIRST_ROOT], [0]
+    roots = ["all"]
+    for thread in result.pools:
+        begins = len(parents)
+        for place, node in enumerate(thread.nodes):
+            parents.append(begins + node.parent if place else 0)
+            numbers.append(places.get(node.function, NO_FUNCTION) if place else FIRST_ROOT - len(roots))
+            own.append(round(node.own * 1e9) if result.timed else node.runs)
+        roots.append(clipped(thread.name))
+    return pruned(parents, numbers, own), roots
+
+
+def pruned(parents, numbers, own):
+    """The tree without the places that have least, if they are too many. Their parents have what they had."""
+    if len(own) <= MOST_PLACES:
+        return parents, numbers, own
+    whole = own[:]
+    for place in range(len(own) - 1, 0, -1):
+        whole[parents[place]] += whole[place]
+    # A parent has not less than its children, and comes before them.
+    greatest = set(sorted(range(len(own)), key=lambda place: -whole[place])[:MOST_PLACES])
+    at, kept = [0], ([0], numbers[:1], own[:1])
+    for place in range(1, len(own)):
+        parent = at[parents[place]]
+        if place not in greatest:
+            kept[2][parent] += own[place]
+            at.append(parent)
+        else:
+            at.append(len(kept[0]))
+            for column, value in zip(kept, (parent, numbers[place], own[place])):
+                column.append(value)
+    return kept
 
 
 def as_script(value):
@@ -91,15 +121,13 @@ def as_script(value):
 def page(result):
     found, places = rows(result)
     program, about = heading(result)
-    flame, height = flame_graph(result)
-    threads = [[visible(thread.name), *(round(time * 1e9) for time in (
-        thread.seconds, thread.cpu, thread.waiting))] for thread in result.threads]
+    paths, roots = tree(result, places)
+    threads = [[clipped(thread.name), *(round(time * 1e9) for time in (
+        thread.seconds, thread.cpu, thread.waiting))] for thread in result.pools]
     values = {
         "@PROGRAM@": html.escape(program),
         "@ABOUT@": "<br>".join(map(html.escape, about)),
-        "@FLAME@": flame,
-        "@HEIGHT@": str(height + 4),
-        "@DATA@": as_script({"functions": found, "edges": edges(result, places),
+        "@DATA@": as_script({"functions": found, "edges": edges(result, places), "tree": paths, "roots": roots,
                              "threads": threads, "timed": result.timed,
                              "tasks": [[visible(task.name), visible(task.coroutine), task.tasks,
                                         task.runs, round(task.seconds * 1e9)]

@@ -61,6 +61,8 @@ class Edge(NamedTuple):
 
 # What asyncio calls a task that has been given no name.
 MADE_UP = re.compile(r"Task-\d+")
+# A thread of a pool, which has a number; and what threading calls a thread that has been given no name.
+OF_POOL = re.compile(r"(.+?)[-_ ]\d+( \(.*\))?", re.DOTALL)
 
 
 class Node(NamedTuple):
@@ -121,6 +123,27 @@ class Thread(NamedTuple):
             yield path, place
 
 
+def pool_of(thread):
+    """What threads of one pool have in common: their name without the number."""
+    found = OF_POOL.fullmatch(thread.name)
+    return found[1] + (found[2] or "") if found else thread.name
+
+
+def added_up(name, threads):
+    """Several threads as one, without events. Paths that are equal become one."""
+    rows, at = [[None, -1, 0, 0, 0, 0]], {}
+    for thread in threads:
+        places = [0]
+        for node in thread.nodes[1:]:
+            key = places[node.parent], node.function
+            places.append(place := at.setdefault(key, len(rows)))
+            if place == len(rows):
+                rows.append([*key, 0, 0, 0, 0])
+            rows[place][2:] = map(sum, zip(rows[place][2:], node[2:]))
+    return Thread(f"{name} ({len(threads)} threads)", 0, sum(thread.seconds for thread in threads),
+                  sum(thread.cpu for thread in threads), [Node(*row) for row in rows], [], 0)
+
+
 class Task(NamedTuple):
     """The tasks of asyncio that have one name and one coroutine."""
 
@@ -135,7 +158,7 @@ class Result:
     """What a profile has found, all threads together.
 
     `functions` is {number: Function}; `edges`, `threads` and `tasks` are lists of Edge, Thread and
-    Task. `clock` is the clock's name; `timed` says whether there are times. `date` is when it began,
+    Task, and `pools` are the threads with those of a pool added up. `clock` is the clock's name; `timed` says whether there are times. `date` is when it began,
     in seconds since 1970; `wall` how long it took; `cpu` the processors' time of the process.
     `program` is the command line, `pid` the process, `python` its version. `interpreters` says whether
     the program had subinterpreters at hand, whose code is not counted.
@@ -233,6 +256,14 @@ class Result:
     def waiting(self):
         """The seconds of all threads in which they had no processor."""
         return sum(thread.waiting for thread in self.threads)
+
+    @property
+    def pools(self):
+        """The threads; those of a pool, whose names differ by a number, are added up to one."""
+        pools = {}
+        for thread in self.threads:
+            pools.setdefault(pool_of(thread), []).append(thread)
+        return [threads[0] if len(threads) == 1 else added_up(name, threads) for name, threads in pools.items()]
 
     @property
     def cuts(self):
