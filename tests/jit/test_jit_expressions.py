@@ -14,7 +14,7 @@ NAN = float("nan")
 
 
 def setUpModule():
-    Values.jit = Variables.jit = Left.jit = Observed.jit = jit_support.load()
+    Values.jit = Variables.jit = Left.jit = Observed.jit = Hot.jit = jit_support.load()
 
 
 class Values(TupleCase):
@@ -395,3 +395,49 @@ class Observed(TupleCase):
 if __name__ == "__main__":
     import unittest
     unittest.main()
+
+
+class Hot(TupleCase):
+    """Turns of an expression count for the loops and functions around it."""
+
+    PRIME = "def f(n):\n    return n > 1 and all(n % d for d in range(2, n))\n"
+
+    def test_a_function_without_a_loop_of_its_own(self):
+        f = define(self.PRIME).f
+        found = [n for n in range(400) if f(n)]
+        self.assertTrue(self.jit.stats(f).get("versions"), self.jit.explain(f))
+        self.assertEqual(found, [n for n in range(2, 400) if all(n % d for d in range(2, n))])
+
+    def test_few_turns_are_not_worth_it(self):
+        f = define(self.PRIME).f
+        for _ in range(3000):
+            f(4)
+        self.assertFalse(self.jit.stats(f).get("versions"), self.jit.explain(f))
+        # The hook has given up.
+        for n in range(500):
+            f(n)
+        self.assertFalse(self.jit.stats(f).get("versions"), self.jit.explain(f))
+
+    def test_a_loop_of_few_turns_that_are_long(self):
+        source = """
+            def f(n):
+                total = 0
+                for i in range(n):
+                    total += sum(i * j for j in range(50))
+                return total
+        """
+        f = define(source).f
+        self.assertEqual(f(200), sum(i * j for i in range(200) for j in range(50)))
+        self.assertTrue(self.jit.stats(f).get("loops"), self.jit.explain(f))
+        # Short ones are entered when they always were.
+        short = define(source.replace("50", "2")).f
+        short(200)
+        self.assertFalse(self.jit.stats(short).get("loops"), self.jit.explain(short))
+        short(2000)
+        self.assertTrue(self.jit.stats(short).get("loops"), self.jit.explain(short))
+
+    def test_a_function_that_calls_itself(self):
+        f = define("def f(n):\n    return 1 + max(f(k) for k in range(n)) if n else 0\n").f
+        self.assertEqual(f(11), 11)
+        # As other functions that call themselves, after few calls: it is compiled, or known why it is not.
+        self.assertTrue(self.jit.stats(f).get("versions") or self.jit.stats(f).get("refused"), self.jit.explain(f))

@@ -92,12 +92,20 @@ pub struct Inner {
     pub first_free: usize,
 }
 
+/// The code objects of code's generator expressions, in order.
+pub fn code_of_expressions<'py>(
+    code: &Bound<'py, PyCode>,
+    decoded: &Code,
+) -> PyResult<Vec<Bound<'py, PyCode>>> {
+    let constants = parts::constants_of(code);
+    let one = |constant| Ok(constants.get_item(constant)?.cast_into_exact::<PyCode>()?);
+    decoded.expressions.iter().map(|expression| one(expression.constant)).collect()
+}
+
 /// Those of code, in order.
 pub fn expressions(code: &Bound<'_, PyCode>, decoded: &Code) -> PyResult<Vec<Inner>> {
     let mut all = Vec::new();
-    for expression in &decoded.expressions {
-        let constant = parts::constants_of(code).get_item(expression.constant)?;
-        let object = constant.cast_into_exact::<PyCode>()?;
+    for object in code_of_expressions(code, decoded)? {
         let Some((code, start)) = start_of_generator(&object)? else { continue };
         let (address, slots) = (object.as_ptr() as usize, slots(&object));
         // SAFETY: a code object.

@@ -4,10 +4,11 @@
 //! made at most has the collector run later, and only what `is_plain` says so of is freed at once.
 
 use crate::kind::Kind;
-use crate::lists::Item;
-use crate::python::{self, type_of, CellObject};
+use crate::lists::{cleared, Item};
+use crate::python::{self, type_of, CellObject, LONG_SIZE};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 pub fn int_type() -> usize {
     std::ptr::addr_of_mut!(ffi::PyLong_Type) as usize
@@ -31,6 +32,35 @@ pub fn container_type(kind: &Kind) -> usize {
         Kind::ByteArray => std::ptr::addr_of_mut!(ffi::PyByteArray_Type) as usize,
         _ => 0,
     }
+}
+
+/// The ints of which there is one object each, one behind the other from `address`. All that compiled code has to do with them is to
+/// find the object of a number.
+#[derive(Clone, Copy)]
+pub struct SmallInts {
+    pub first: i64,
+    pub count: i64,
+    pub address: usize,
+}
+
+/// CPython has them for all of its interpreters. If they lay otherwise, none would be found.
+pub fn small_ints() -> SmallInts {
+    const FIRST: i64 = -5;
+    const COUNT: i64 = 262;
+    static FOUND: OnceLock<SmallInts> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: attached: code is being compiled. Nothing depends on whether they live on but an address that is compared.
+        let address = |number| unsafe {
+            let object = cleared(ffi::PyLong_FromLongLong(number));
+            ffi::Py_XDECREF(object);
+            object as usize
+        };
+        let start = address(FIRST);
+        let is_as_expected =
+            (0..COUNT).all(|i| address(FIRST + i) == start + (i * LONG_SIZE) as usize);
+        let count = if is_as_expected { COUNT } else { 0 };
+        SmallInts { first: FIRST + COUNT - count, count, address: start }
+    })
 }
 
 /// `False` and `True`.
@@ -84,9 +114,12 @@ pub unsafe fn are_plain(objects: &[*mut PyObject]) -> bool {
         // SAFETY: as above.
         ty != long && ty != float && !unsafe { is_simple(*object) }
     };
+    let mut work: Vec<*mut PyObject> = objects.iter().copied().filter(may_matter).collect();
+    if work.is_empty() {
+        return true;
+    }
     // Of objects with several references: how many of them go. What is freed loses its items.
     let mut gone: HashMap<*mut PyObject, isize> = HashMap::new();
-    let mut work: Vec<*mut PyObject> = objects.iter().copied().filter(may_matter).collect();
     while let Some(object) = work.pop() {
         // SAFETY: as above.
         let (ty, references) = unsafe { (type_of(object), ffi::Py_REFCNT(object)) };
@@ -180,7 +213,7 @@ unsafe fn put(place: *mut *mut PyObject, object: *mut PyObject) -> u64 {
     // SAFETY: by contract: the list owns the item.
     unsafe {
         let old = *place;
-        if !are_plain(&[old]) {
+        if ffi::Py_REFCNT(old) == 1 && !are_plain(&[old]) {
             ffi::Py_DECREF(object);
             return 0;
         }

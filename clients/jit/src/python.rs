@@ -64,6 +64,7 @@ pub const SIZE: i32 = std::mem::offset_of!(ffi::PyVarObject, ob_size) as i32;
 pub const ITEMS: i32 = std::mem::offset_of!(ffi::PyListObject, ob_item) as i32;
 pub const FLOAT_VALUE: i32 = std::mem::offset_of!(ffi::PyFloatObject, ob_fval) as i32;
 pub const LONG_TAG: i32 = std::mem::offset_of!(LongObject, tag) as i32;
+pub const LONG_SIZE: i64 = std::mem::size_of::<LongObject>() as i64;
 /// The bits of a digit.
 pub const LONG_SHIFT: u32 = 30;
 pub const LONG_DIGIT: i32 = std::mem::offset_of!(LongObject, digit) as i32;

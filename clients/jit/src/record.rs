@@ -44,6 +44,10 @@ pub struct Record {
     pub examined: Cell<bool>,
     /// The hook counts calls, so it observes them.
     pub counted: Cell<bool>,
+    /// A loop of it was hot.
+    pub was_hot: Cell<bool>,
+    /// How often code with generator expressions is looked at before one of them is hot.
+    pub looks: Cell<u16>,
     /// Calls that were seen before it was compiled.
     pub calls: Cell<u32>,
     /// Entries into compiled code, guards that failed, times that the interpreter had something to do.

@@ -17,12 +17,15 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Mutex;
 
-/// A function without a loop is compiled when it was called so often.
+/// A function without a loop of its own is compiled when it was called so often.
 pub static CALLS: AtomicU32 = AtomicU32::new(40);
 
 /// Code without a loop is examined when it was called so often. Much of a program runs once or twice, and to decode it takes as long
 /// as some calls of the hook.
 const EXAMINED_AT: u32 = 4;
+
+/// Loops and functions with generator expressions, which take turns of their own, are looked at so often before these are hot.
+const LOOKS: u16 = 32;
 
 /// How many functions are looked at for one that calls the first one back.
 const MOST_IN_A_CIRCLE: usize = 6;
@@ -62,12 +65,20 @@ impl FrameHook for Watch {
     fn on_loop<'py>(&self, hot: &mut HotLoop<'_, 'py>) -> PyResult<LoopAnswer<'py>> {
         let code = hot.code();
         let record = Record::of(&code)?;
+        record.was_hot.set(true);
         if record.given_back.get() || !entry::ENABLED.load(Ordering::Relaxed) {
             hot.set_turns(0);
             return Ok(LoopAnswer::Continue);
         }
+        let enter = || {
+            if let Some(turns) = turns_before_look(&code, record) {
+                hot.set_turns(turns);
+                return Ok(LoopAnswer::Continue);
+            }
+            hot::enter(hot, record)
+        };
         // Errors are not reported here either.
-        match without_panic(|| hot::enter(hot, record)) {
+        match without_panic(enter) {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(_)) | None => {
                 hot.set_turns(0);
@@ -84,18 +95,37 @@ fn without_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
     unsafe { Python::attach_unchecked(|_| catch_unwind(AssertUnwindSafe(run)).ok()) }
 }
 
-/// Has hot loops of a code object reported.
-fn watch_loops(code: &Bound<'_, PyCode>) -> PyResult<()> {
+/// Whether a loop of one of the code's generator expressions was hot.
+fn has_hot_expression(code: &Bound<'_, PyCode>) -> bool {
+    parts::constants_of(code).iter().any(|constant| {
+        // SAFETY: attached; the constant is alive while its record is used.
+        let record = || unsafe { record::find(constant.as_ptr()) };
+        constant.is_exact_instance_of::<PyCode>() && record().is_some_and(|r| r.was_hot.get())
+    })
+}
+
+/// A loop is not hot yet: after how many turns it is to be looked at again. Without generator expressions it is hot when it is looked at.
+fn turns_before_look(code: &Bound<'_, PyCode>, record: &Record) -> Option<u16> {
+    let left = record.looks.get();
+    if left == 0 || has_hot_expression(code) {
+        record.looks.set(0);
+        return None;
+    }
+    record.looks.set(left - 1);
+    Some(turns_of_look())
+}
+
+/// After how many turns loops with generator expressions are looked at.
+fn turns_of_look() -> u16 {
+    hot::TURNS.load(Ordering::Relaxed).div_ceil(LOOKS)
+}
+
+/// Has loops of a code object reported after so many turns, while the hook is installed.
+fn watch_loops(code: &Bound<'_, PyCode>, turns: u16) -> PyResult<()> {
     let watch = Api::get()?.PyUnstable_FrameHook_WatchLoops;
+    let hook = entry::HOOK.load(Ordering::Relaxed);
     // SAFETY: attached, as the binding says; any id is allowed.
-    if unsafe {
-        watch(
-            entry::HOOK.load(Ordering::Relaxed),
-            code.as_ptr(),
-            hot::TURNS.load(Ordering::Relaxed).into(),
-        )
-    } < 0
-    {
+    if hook != 0 && unsafe { watch(hook, code.as_ptr(), turns.into()) } < 0 {
         return Err(PyErr::fetch(code.py()));
     }
     Ok(())
@@ -114,8 +144,16 @@ fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyResul
         }
         None => {}
     }
-    if has_loop {
-        watch_loops(code)?;
+    let turns = hot::TURNS.load(Ordering::Relaxed);
+    let expressions = code::code_of_expressions(code, decoded)?;
+    for expression in &expressions {
+        watch_loops(expression, turns)?;
+    }
+    if has_loop && expressions.is_empty() {
+        watch_loops(code, turns)?;
+    } else if has_loop {
+        record.looks.set(LOOKS - 1);
+        watch_loops(code, turns_of_look())?;
     }
     Ok(has_loop)
 }
@@ -156,7 +194,10 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
             return Ok(true);
         }
         // Others are compiled with the functions that call them.
-        let counted = calls_itself(&function, decoded)?;
+        let has_expressions = !decoded.expressions.is_empty();
+        let is_recursive = calls_itself(&function, decoded)?;
+        record.looks.set(if has_expressions && !is_recursive { LOOKS } else { 0 });
+        let counted = has_expressions || is_recursive;
         record.counted.set(counted);
         return Ok(!counted);
     }
@@ -166,9 +207,16 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     if calls < CALLS.load(Ordering::Relaxed) {
         return Ok(false);
     }
-    record.counted.set(false);
-    entry::take(&function, record);
-    Ok(true)
+    let is_cold = record.looks.get() > 0 && !has_hot_expression(&code);
+    if is_cold {
+        record.looks.set(record.looks.get() - 1);
+        record.calls.set(EXAMINED_AT);
+    } else {
+        entry::take(&function, record);
+    }
+    let is_done = !is_cold || record.looks.get() == 0;
+    record.counted.set(!is_done);
+    Ok(is_done)
 }
 
 /// Whether a function calls itself, or a function that does: what is called is a global or in a cell.

@@ -127,7 +127,7 @@ impl Lowering<'_, '_> {
             (false, true) => self.b.ins().icmp(IntCC::SignedGreaterThan, b, a),
             (false, false) => self.b.ins().icmp(IntCC::SignedLessThan, b, a),
         };
-        let kind = x.kind.widest();
+        let kind = if x.kind == y.kind { x.kind.clone() } else { x.kind.widest() };
         let (x, y) = (self.as_kind(&kind, x)?, self.as_kind(&kind, y)?);
         let mut result = Val::plain(kind);
         for (x, y) in x.into_iter().zip(y) {

@@ -1,12 +1,12 @@
-//! Items of lists.
+//! Items of lists as they are read.
 
 use super::Lowering;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::objects;
-use crate::python::{FLOAT_VALUE, ITEMS, LONG_DIGIT, LONG_SHIFT, LONG_TAG, REFERENCES, SIZE, TYPE};
+use crate::python::{FLOAT_VALUE, ITEMS, LONG_DIGIT, LONG_SHIFT, LONG_TAG, SIZE, TYPE};
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{F64, I32, I64};
+use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlags, Value};
 
 /// No container has more items: memory has fewer bytes.
@@ -109,47 +109,13 @@ impl Lowering<'_, '_> {
     }
 
     /// The address of an item's place.
-    fn list_place(&mut self, list: &Val, index: &Val) -> Result<Value> {
+    pub(super) fn list_place(&mut self, list: &Val, index: &Val) -> Result<Value> {
         let object = Self::word(list)?;
         let size = self.length(list)?;
         let place = self.index_within(index, size)?;
         let items = self.b.ins().load(I64, self.unchanged, object, ITEMS);
         let offset = self.b.ins().ishl_imm(place, 3);
         Ok(self.b.ins().iadd(items, offset))
-    }
-
-    /// `list[index] = value`. Leaves if code of the program could run when the old item is released.
-    pub(super) fn store_list_item(&mut self, list: &Val, index: &Val, value: &Val) -> Result<()> {
-        let place = self.list_place(list, index)?;
-        let (values, tuples) = self.boxed_all(std::slice::from_ref(value))?;
-        let value = values.first().ok_or("internal: no value")?;
-        self.stores = true;
-        let items = match value.kind {
-            Kind::Float { .. } => FLOAT,
-            Kind::Int { .. } => INT,
-            Kind::TupleObject(_) => value.kind.clone(),
-            _ => Kind::Object,
-        };
-        self.learn(Self::word(list)?, &items);
-        let good = match value.kind {
-            Kind::Float { object: false } => return self.store_float(place, Self::word(value)?),
-            Kind::Float { .. } | Kind::Int { .. } => {
-                let number = Self::word(value)?;
-                let object = value.object().unwrap_or_else(|| self.b.ins().iconst(I64, 0));
-                let helper = if value.kind.is_float() {
-                    objects::store_float as *const () as usize
-                } else {
-                    objects::store_int as *const () as usize
-                };
-                self.call_helper(helper, &[place, number, object], true)
-            }
-            _ => {
-                let object = self.object_of(value)?;
-                self.call_helper(objects::store as *const () as usize, &[place, object], true)
-            }
-        };
-        self.guard_made(good, &tuples);
-        Ok(())
     }
 
     /// The object of a value that has one already.
@@ -166,38 +132,6 @@ impl Lowering<'_, '_> {
             kind if kind.is_container() || matches!(kind, Kind::Buffer { .. }) => Self::word(value),
             _ => self.refuse("an item", &[value]),
         }
-    }
-
-    /// A float that nothing else refers to gets the new value; it is no other object for anyone.
-    fn store_float(&mut self, place: Value, number: Value) -> Result<()> {
-        let flags = MemFlags::trusted();
-        let old = self.b.ins().load(I64, self.of_items, place, 0);
-        let (float, here, anew, end) = (
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-        );
-        self.b.set_cold_block(anew);
-        let ty = self.b.ins().load(I64, self.unchanged, old, TYPE);
-        let is_float = self.b.ins().icmp_imm(IntCC::Equal, ty, objects::float_type() as i64);
-        self.b.ins().brif(is_float, float, &[], anew, &[]);
-        self.b.switch_to_block(float);
-        let count = self.b.ins().load(I32, flags, old, REFERENCES);
-        let single = self.b.ins().icmp_imm(IntCC::Equal, count, 1);
-        self.b.ins().brif(single, here, &[], anew, &[]);
-        self.b.switch_to_block(here);
-        self.b.ins().store(flags, number, old, FLOAT_VALUE);
-        self.b.ins().jump(end, &[]);
-        self.b.switch_to_block(anew);
-        let none = self.int(0);
-        let helper = objects::store_float as *const () as usize;
-        let good = self.call_helper(helper, &[place, number, none], true);
-        let bad = self.b.ins().icmp_imm(IntCC::Equal, good, 0);
-        self.guard(bad);
-        self.b.ins().jump(end, &[]);
-        self.b.switch_to_block(end);
-        Ok(())
     }
 
     /// How many items a container has.

@@ -26,6 +26,7 @@ mod own;
 mod ranges;
 mod sequence;
 mod step;
+mod store;
 mod tuple;
 
 use crate::bounds::{no_facts, Fact, Facts};

@@ -231,10 +231,7 @@ impl Lowering<'_, '_> {
             self.call_helper(objects::free as *const () as usize, &[object], false);
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(more);
-            let fewer = self.b.ins().iadd_imm(count, -1);
-            let immortal = self.b.ins().icmp_imm(IntCC::SignedLessThan, count, 0);
-            let fewer = self.b.ins().select(immortal, count, fewer);
-            self.b.ins().store(flags, fewer, object, REFERENCES);
+            self.drop_shared(object, count);
             self.b.ins().jump(go_on, &[]);
             self.b.switch_to_block(go_on);
         }

@@ -1,0 +1,131 @@
+"""Items of lists that compiled code stores: in the object that is there, or in its place."""
+
+import sys
+
+import jit_support
+from jit_support import define
+from test_jit_iterators import IteratorCase
+
+EDGES = (-2**63, -2**30 - 1, -2**30, -2**30 + 1, -257, -6, -5, -4, -1, 0, 1, 255, 256, 257, 258, 2**30 - 1, 2**30, 2**30 + 1, 2**60, 2**63 - 1)
+
+
+def setUpModule():
+    Stores.jit = jit_support.load()
+
+
+class Stores(IteratorCase):
+    STORE = """
+        def f(a, values):
+            for i in range(len(values)):
+                a[i % len(a)] = values[i] + 0
+            return a
+    """
+
+    def store(self):
+        return self.compiled(define(self.STORE).f, [1000], [1, 2])
+
+    def test_each_edge_over_each_edge(self):
+        for old in EDGES:
+            new = min(-old, 2**63 - 1)
+            self.same(self.STORE, [([old + 0 for _ in EDGES], EDGES), ([old], [new, old]), ([1.5], [old])])
+        self.same(self.STORE, [([old], list(EDGES)) for old in (None, True, 2.5, "text", 2**70)])
+
+    def test_floats_bools_none_and_containers(self):
+        source = """
+            def f(a, x):
+                for i in range(len(a)):
+                    a[i] = {value}
+                return a
+        """
+        for value in ("x > i", "None", "x * 0.5", "[x]", "(x, i)", "a[-1]", "x", "7", "1000", "2.5", "min(x, 600)", "max(a[i], x)"):
+            for a in ([1, 300, 2**40], [0.5, 1.5], [True, None], [[1], [2]], [(1, 2), (3, 4)], ["text", b"bytes"]):
+                with self.subTest(value=value, a=a):
+                    self.both(source.format(value=value), a)
+
+    def both(self, source, a):
+        expected, found = list(a), list(a)
+        plain, made = (define(source).f for _ in range(2))
+        wanted = jit_support.what_happens(plain, (expected, 900))
+        self.compiled_or_not(made, list(a))
+        self.assertEqual(jit_support.what_happens(made, (found, 900)), wanted)
+        self.assertEqual(repr(found), repr(expected))
+
+    def compiled_or_not(self, function, a):
+        for _ in range(2):
+            jit_support.what_happens(function, (a, 900))
+            self.jit.compile_at_next_call(function)
+
+    def test_who_has_an_item_keeps_it(self):
+        """An object that anything else refers to never changes."""
+        store = self.store()
+        for old in (257, 1000, 2**30 - 1, 1.5):
+            items = [old + type(old)(i) for i in range(6)]
+            expected = list(map(repr, items))
+            shared = items[:]
+            first, table, members, frozen = items[0], {items[1]: 1}, {items[2]}, (items[3],)
+            kept = iter([items[4]])
+
+            def closure(last=items[5]):
+                return last
+            store(items, [5000, 6000, 7000, 8000, 9000, 10_000])
+            self.assertEqual(items, [5000, 6000, 7000, 8000, 9000, 10_000])
+            self.assertEqual(list(map(repr, shared)), expected)
+            found = [first, *table, *members, *frozen, *kept, closure()]
+            self.assertEqual(list(map(repr, found)), expected)
+            # Now they are the list's own.
+            store(items, [1000] * 6)
+            self.assertEqual(items, [1000] * 6)
+
+    def test_two_places_for_one_object(self):
+        store = self.store()
+        a = [int("1000")] * 4
+        self.assertEqual(store(a, [2000]), [2000, 1000, 1000, 1000])
+        self.assertEqual(store(a, [2000, 3000, 4000]), [2000, 3000, 4000, 1000])
+        self.assertEqual(store(a, [2001, 3001, 4001, 5001, 6001]), [6001, 3001, 4001, 5001])
+
+    def test_what_was_read_does_not_change(self):
+        source = """
+            def f(a, n):
+                kept, b = a[0], [0, 0]
+                for i in range(n):
+                    x, y = a[0], a[1]
+                    a[0] = i * 3 + 1000
+                    b[0] = x
+                    a[1], b[1] = x, y
+                    kept = kept + x - a[0]
+                return kept, a, b, x, y
+        """
+        self.same(source, [([1000, 2000], 1), ([1000, 2000], 9), ([1, 2], 300), ([0.5, 1.5], 9), ([2**31, 2**29], 9)])
+
+    def test_small_ints_stay_the_only_ones(self):
+        store = self.store()
+        for value in (-5, -1, 0, 1, 7, 255, 256):
+            for old in (1000, 3, 2**40, -9):
+                a = [old + 0]
+                counts = sys.getrefcount(value)
+                store(a, [value])
+                self.assertIs(a[0], int(str(value)))
+                self.assertEqual(sys.getrefcount(value), counts)
+
+    def test_constants_do_not_change(self):
+        source = """
+            def f(n):
+                a = [1000, 2000, 3000]
+                for i in range(n):
+                    a[i % 3] = a[i % 3] + i + 1000
+                return a, 1000, 2000, 3000
+        """
+        self.same(source, [(1,), (2,), (9,), (1,)])
+
+    def test_no_references_are_lost(self):
+        store = self.store()
+        a = [1000, 5, 70_000, -3, 2**40]
+        values = [value for value in EDGES if value > -2**62] * 20
+
+        def rounds(count):
+            for _ in range(count):
+                store(a, values)
+            return sys.getallocatedblocks()
+        rounds(5)
+        before = rounds(5)
+        self.assertLess(rounds(50) - before, 20)
