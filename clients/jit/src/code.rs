@@ -56,7 +56,7 @@ pub fn slots(code: &Bound<'_, PyCode>) -> usize {
 /// The instructions, without what is specialized or instrumented.
 fn decode_alone(code: &Bound<'_, PyCode>) -> PyResult<Code> {
     let bytes = parts::bytes_of(code)?;
-    Ok(Code::decode(bytes.as_bytes(), op::units_of_caches))
+    Ok(Code::decode(bytes.as_bytes()))
 }
 
 /// Whether there is a jump back, of a loop. Caches are zeros there, and no instruction.

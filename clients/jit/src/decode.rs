@@ -159,9 +159,8 @@ impl Code {
         Units(vec![false; self.by_unit.len()])
     }
 
-    /// From the bytes of `co_code`, in which nothing is specialized or instrumented. An instruction that is not compiled ends its
-    /// stretch: what follows it is decoded as if it had no caches, so the caller looks at reachable instructions only.
-    pub fn decode(bytes: &[u8], caches_of: impl Fn(u8) -> usize) -> Self {
+    /// From the bytes of `co_code`, in which nothing is specialized or instrumented.
+    pub fn decode(bytes: &[u8]) -> Self {
         let units = bytes.len() / 2;
         let mut by_unit = vec![None; units];
         let (mut unit, mut start, mut extended) = (0usize, 0usize, 0u32);
@@ -173,7 +172,7 @@ impl Code {
                 unit += 1;
                 continue;
             }
-            let next = unit + 1 + caches_of(opcode);
+            let next = unit + 1 + op::units_of_caches(opcode);
             by_unit[start] = Some(Instruction {
                 opcode,
                 argument,
