@@ -129,6 +129,28 @@ class ProfilersPage(Case):
             self.assertEqual(self.overflow(shown), 0)
             self.assertEqual(shown.complaints, [])
 
+    def test_time_awaited_and_the_processors(self):
+        program, page = self.directory / "awaits.py", self.directory / "awaits.html"
+        program.write_text("import asyncio\nasync def job(): await asyncio.sleep(0.01)\n"
+                           "async def main(): await asyncio.gather(*(asyncio.create_task(job(), name='a job') for _ in range(3)))\nasyncio.run(main())\n")
+        self.run_python("-m", "ferrule_profiler", "--quiet", "--cpu", "-o", page, program)
+        for size in (PHONE, DESKTOP):
+            shown = self.open(size, page)
+            shown.locator("#functions tbody tr").filter(has_text="job").click()
+            self.assertRegex(shown.locator("#facts").inner_text(), r", own CPU [\d.]+ .?s, total CPU [\d.]+ .?s, awaited [\d.]+ ms$")
+            tasks = [text.split("\t") for text in shown.locator("#tasks tr").all_inner_texts()]
+            self.assertEqual(tasks[0], ["Tasks", "Runs", "Time", "Awaited", "Name and coroutine"])
+            row, = (row for row in tasks if row[4] == "a job job")
+            self.assertEqual(row[:2], ["3", "6"])
+            self.assertRegex(row[3], r"^[\d.]+ ms$")
+            if size == DESKTOP:
+                heads = shown.locator("#functions th")
+                heads.get_by_text("Awaited").click()
+                self.assertEqual(self.names(shown)[0].split("awaits.py")[0][:3], "job")
+                self.assertIn("Own CPU", heads.all_inner_texts())
+            self.assertEqual(self.overflow(shown), 0)
+            self.assertEqual(shown.complaints, [])
+
     def test_it_does_not_scroll_sideways(self):
         far = self.directory / "a_directory_with_a_long_name" / ("without_a_space" * 8)
         far.mkdir(parents=True)

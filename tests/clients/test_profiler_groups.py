@@ -46,7 +46,7 @@ class GroupsCase(ProfilerTestCase):
         own, edges = {}, {}
         for thread in result.threads:
             for path, place in thread.walk():
-                _, _, runs, took, again, _ = thread.nodes[place]
+                _, _, runs, took, again, _, _ = thread.nodes[place]
                 left = [number for number in path if shown(result.functions[number])]
                 last = left[-1] if left else None
                 own[last] = own.get(last, 0) + took

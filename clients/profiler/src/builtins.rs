@@ -1,6 +1,6 @@
 //! C functions, as `sys.monitoring` reports them.
 
-use crate::codes::{text, Identity, Known, Text};
+use crate::codes::{text, Identity, Kind, Known, Text};
 use crate::exact::HERE;
 use crate::graph::Graph;
 use crate::session::{lock, Session};
@@ -85,7 +85,7 @@ pub fn called(session: &Session<Graph>, code: &Bound<'_, PyAny>, callable: &Boun
     session.register(py, &HERE, None);
     let known = know(session, key, callable);
     session.with(py, &HERE, |graph| {
-        let link = graph.link(known.key, known.number, false);
+        let link = graph.link(known.key, known.number, Kind::Whole);
         graph.enter_builtin(link, session.clock.now());
     });
 }

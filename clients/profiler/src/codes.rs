@@ -78,6 +78,18 @@ pub struct Identity {
     pub kind: &'static str,
 }
 
+/// How the frames of a function run.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// From their beginning to their end.
+    #[default]
+    Whole,
+    /// Piece by piece.
+    Generator,
+    /// Piece by piece, and between the pieces it waits for something.
+    Awaiting,
+}
+
 /// What the profile knows of a code object.
 #[derive(Clone, Copy)]
 pub struct Known {
@@ -85,8 +97,7 @@ pub struct Known {
     pub number: u32,
     /// By what a graph finds it.
     pub key: usize,
-    /// Whether it runs piece by piece.
-    pub resumable: bool,
+    pub kind: Kind,
     /// Whether it is the profiler's own.
     pub ignored: bool,
     /// Whether its lines have times.
@@ -217,7 +228,11 @@ impl Codes {
     /// Takes down what is at this address.
     pub fn add(&mut self, address: usize, object: Py<PyAny>, identity: Identity) -> Known {
         let ignored = self.is_own(&identity.file);
-        let resumable = !matches!(identity.kind, "function" | "builtin");
+        let kind = match identity.kind {
+            "function" | "builtin" => Kind::Whole,
+            "generator" => Kind::Generator,
+            _ => Kind::Awaiting,
+        };
         // What is not kept has a key of which no line is reported.
         let kept = self.kept.len() < MOST_KEPT;
         let lined = kept && !ignored && identity.kind != "builtin" && self.is_lined(&identity);
@@ -227,7 +242,7 @@ impl Codes {
             self.identities.push(identity);
         }
         let key = if kept { address } else { key_of_number(number) };
-        let known = Known { number, key, resumable, ignored, lined };
+        let known = Known { number, key, kind, ignored, lined };
         if kept {
             self.kept.push((number, object));
             self.by_address.insert(address, known);

@@ -61,7 +61,7 @@ impl Counts {
 }
 
 impl Tally for Counts {
-    fn new(_: u64, _: usize) -> Self {
+    fn new(_: u64, _: usize, _: bool) -> Self {
         let (place_of, counts) = (FxHashMap::default(), Vec::new());
         Self { recent: Box::new([(0, 0); RECENT]), place_of, counts }
     }

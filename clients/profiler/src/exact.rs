@@ -25,8 +25,11 @@ thread_local! {
 pub static HERE: Place<Graph> = Place { quick: &QUICK, owner: &OWNER };
 
 impl Tally for Graph {
-    fn new(serial: u64, room: usize) -> Self {
+    fn new(serial: u64, room: usize, cpu: bool) -> Self {
         let mut graph = Graph::new(serial << NUMBERS);
+        if cpu {
+            graph.begin_cpu();
+        }
         graph.ring = Ring::new(room);
         graph.tasks.one_by_one = room != 0;
         graph
@@ -34,17 +37,19 @@ impl Tally for Graph {
 
     fn absorb(&mut self, other: &Self) {
         // Nothing of a thread that has ended continues.
-        Graph::absorb(self, &other.ended(0));
+        Graph::absorb(self, &other.ended(0, 0));
     }
 }
 
 /// The hook. With `ARGUMENTS` the timeline has those of each call.
 pub struct Exact<const ARGUMENTS: bool>(pub Arc<Session<Graph>>);
 
-/// The name of the task of asyncio that runs in this thread.
-fn running_task(py: Python<'_>) -> Option<String> {
+/// The name of the task of asyncio that runs in this thread, and the code of its own coroutine.
+fn running_task(py: Python<'_>) -> Option<(String, Option<Bound<'_, PyCode>>)> {
     let task = modules(py)?.get_item("asyncio").ok()?.call_method0("current_task").ok()?;
-    task.call_method0("get_name").ok()?.extract().ok()
+    let own = task.call_method0("get_coro").and_then(|coroutine| coroutine.getattr("cr_code"));
+    let name = task.call_method0("get_name").ok()?.extract().ok()?;
+    Some((name, own.ok().and_then(|own| own.cast_into().ok())))
 }
 
 #[inline(always)]
@@ -94,7 +99,7 @@ impl Session<Graph> {
         }
         self.register(py, &HERE, Some((code, frame)));
         Ok(self.with(py, &HERE, |graph| {
-            let link = graph.link(known.key, known.number, known.resumable);
+            let link = graph.link(known.key, known.number, known.kind);
             begin(graph, link)
         }))
     }
@@ -114,20 +119,22 @@ impl Session<Graph> {
         self.register(py, &HERE, None);
         let known = self.know(code);
         let unnamed = self.with(py, &HERE, |graph| {
-            let link = graph.link(known.key, known.number, known.resumable);
+            let link = graph.link(known.key, known.number, known.kind);
             graph.resume(link, id, self.clock.now())
         });
         if unnamed == Some(true) {
-            self.name_task(py, id);
+            self.name_task(code, id);
         }
     }
 
     /// A coroutine begins that no other one has awaited: whose is it?
     #[cold]
     #[inline(never)]
-    fn name_task(&self, py: Python<'_>, id: u64) {
-        let name = running_task(py);
-        self.with(py, &HERE, |graph| graph.name_task(id, name));
+    fn name_task(&self, code: &Bound<'_, PyCode>, id: u64) {
+        let (name, own) = running_task(code.py()).unzip();
+        // What is thrown into a task enters the innermost coroutine, and none of those that await it.
+        let own = own.flatten().filter(|own| !own.is(code)).map(|own| self.know(&own).number);
+        self.with(code.py(), &HERE, |graph| graph.name_task(id, name, own));
     }
 
     /// A generator or coroutine runs from now on.
@@ -139,7 +146,7 @@ impl Session<Graph> {
         });
         match known.flatten() {
             Some(false) => {}
-            Some(true) => Python::attach(|py| self.name_task(py, id)),
+            Some(true) => Python::attach(|_| self.name_task(&code, id)),
             None => Python::attach(|_| self.resume_slowly(&code, id)),
         }
     }
@@ -175,8 +182,10 @@ impl<const ARGUMENTS: bool> FrameHook for Exact<ARGUMENTS> {
             return Ok(());
         }
         self.0.with(py, &HERE, |graph| {
-            graph.leave(id, self.0.clock.now(), matches!(kind, EventKind::Raised(_)));
-            if !matches!(kind, EventKind::Yielded(_)) {
+            if let EventKind::Yielded(_) = kind {
+                graph.suspend(id, self.0.clock.now());
+            } else {
+                graph.leave(id, self.0.clock.now(), matches!(kind, EventKind::Raised(_)));
                 graph.forget(id);
             }
         });

@@ -15,6 +15,8 @@
 mod labels;
 mod prune;
 
+use crate::codes::Kind;
+use crate::cpu::time_of;
 use crate::ring::{Ring, END};
 use crate::tasks::{Tasks, NONE, PROVISIONAL};
 use rustc_hash::FxHashMap;
@@ -43,8 +45,7 @@ pub struct Link {
     /// The line that runs, in functions whose lines have times: each is a link of its own then. 0: none
     /// has begun.
     line: u32,
-    /// Whether the frame is one of a generator or coroutine, which runs piece by piece.
-    resumable: bool,
+    kind: Kind,
     /// How many frames were made; of a line, how often it has begun.
     calls: u64,
     /// How often one began or was resumed.
@@ -53,20 +54,23 @@ pub struct Link {
     pub raised: u64,
     /// Ticks in the function itself.
     pub own: u64,
+    /// Nanoseconds of the processor in the function itself, if they were asked for.
+    cpu: u64,
 }
 
 impl Link {
     pub fn counted(&self) -> Counted {
         let calls = if self.line == 0 { self.calls } else { 0 };
-        [calls, self.runs, self.raised, self.own]
+        [calls, self.runs, self.raised, self.own, self.cpu]
     }
 
     fn add(&mut self, counted: &Counted) {
-        let [calls, runs, raised, own] = counted;
+        let [calls, runs, raised, own, cpu] = counted;
         self.calls += calls;
         self.runs += runs;
         self.raised += raised;
         self.own += own;
+        self.cpu += cpu;
     }
 }
 
@@ -92,8 +96,8 @@ pub struct Node {
     cut: u32,
 }
 
-/// What an edge or a cut has counted: calls, runs, runs that raised, own ticks.
-pub type Counted = [u64; 4];
+/// What an edge or a cut has counted: calls, runs, runs that raised, own ticks, own nanoseconds of the processor.
+pub type Counted = [u64; 5];
 
 /// A function.
 #[derive(Clone)]
@@ -106,6 +110,8 @@ pub struct Func {
     pub total: u64,
     /// How many of its runs were within another one.
     pub recursive: u64,
+    /// Ticks in which its calls were suspended, if they await.
+    pub awaited: u64,
 }
 
 /// A pair of a caller and a callee.
@@ -170,7 +176,7 @@ struct Moved {
     key: usize,
     code: u32,
     line: u32,
-    resumable: bool,
+    kind: Kind,
     task: u32,
 }
 
@@ -184,6 +190,8 @@ struct Resumable {
     resumed: bool,
     /// The labels that it has entered and not left, while it is suspended.
     labels: Vec<Moved>,
+    /// Its function and since when it has awaited, while it does.
+    awaits: Option<(u32, u64)>,
 }
 
 /// How often a line has begun, and the ticks in it.
@@ -194,6 +202,11 @@ pub type Line = [u64; 2];
 pub struct Graph {
     /// When time was counted last.
     last: u64,
+    /// Whether functions have the processor's time too.
+    with_cpu: bool,
+    /// What that was at first, and when it was counted last.
+    first_cpu: u64,
+    last_cpu: u64,
     /// The calls under way. The first entry is no call: it is the thread's.
     stack: Vec<Entry>,
     pub nodes: Vec<Node>,
@@ -230,6 +243,9 @@ impl Graph {
     pub fn new(first_id: u64) -> Self {
         Self {
             last: 0,
+            with_cpu: false,
+            first_cpu: 0,
+            last_cpu: 0,
             stack: vec![BOTTOM],
             nodes: vec![TOP],
             // The first link is where the time goes in which no call is under way.
@@ -278,29 +294,29 @@ impl Graph {
     }
 
     /// The link for code with this key and this number in the profile. It is made if need be.
-    pub fn link(&mut self, key: usize, code: u32, resumable: bool) -> u32 {
+    pub fn link(&mut self, key: usize, code: u32, kind: Kind) -> u32 {
         if self.nodes.len() >= self.room.0 || self.steps >= self.room.1 {
             self.prune();
         }
         let at = self.top().node;
-        let link = self.link_from(at, key, code, resumable);
+        let link = self.link_from(at, key, code, kind);
         self.remember(at, key, link);
         link
     }
 
-    fn link_from(&mut self, at: u32, key: usize, code: u32, resumable: bool) -> u32 {
+    fn link_from(&mut self, at: u32, key: usize, code: u32, kind: Kind) -> u32 {
         if let Some(link) = self.link_at.get(&(at, key)) {
             return *link;
         }
         let func = self.func(code);
         let node = self.callee_at(at, func);
-        self.add_link(at, node, key, resumable)
+        self.add_link(at, node, key, kind)
     }
 
-    fn add_link(&mut self, from: u32, node: u32, key: usize, resumable: bool) -> u32 {
+    fn add_link(&mut self, from: u32, node: u32, key: usize, kind: Kind) -> u32 {
         let func = self.nodes[node as usize].func;
         let edge = self.edge(self.nodes[from as usize].func, func);
-        self.keep_link(Link { from, key, node, func, edge, resumable, ..Link::default() })
+        self.keep_link(Link { from, key, node, func, edge, kind, ..Link::default() })
     }
 
     /// Keeps a link, and where it is.
@@ -319,24 +335,24 @@ impl Graph {
     /// The link of a line of the function to which a link leads.
     #[inline(always)]
     fn link_of_line(&mut self, link: u32, line: u32) -> u32 {
-        let Link { from, key, node, func, edge, resumable, .. } = self.links[link as usize];
+        let Link { from, key, node, func, edge, kind, .. } = self.links[link as usize];
         if let Some(known) = self.line_at.get(&(from, key, line)) {
             return *known;
         }
-        self.keep_link(Link { from, key, node, func, edge, line, resumable, ..Link::default() })
+        self.keep_link(Link { from, key, node, func, edge, line, kind, ..Link::default() })
     }
 
     /// A line of the code with this key begins.
     #[inline(always)]
     pub fn begin_line(&mut self, key: usize, line: u32, now: u64) {
         let top = self.top();
-        let Link { key: running, resumable, .. } = self.links[top.link as usize];
+        let Link { key: running, kind, .. } = self.links[top.link as usize];
         if running != key || line == 0 {
             return; // its frame began before the profile, or has no lines
         }
         self.count_time(now);
         let mut begins = true;
-        if resumable {
+        if kind != Kind::Whole {
             let id = if continues(top.id) { self.call_on_top() } else { top.id };
             let known = self.resumables.entry(id).or_default();
             begins = !(std::mem::take(&mut known.resumed) && known.line == line);
@@ -440,7 +456,7 @@ impl Graph {
         let next = self.funcs.len() as u32;
         let func = *self.func_of.entry(code).or_insert(next);
         if func == next {
-            self.funcs.push(Func { code, level: 0, total: 0, recursive: 0 });
+            self.funcs.push(Func { code, level: 0, total: 0, recursive: 0, awaited: 0 });
         }
         func
     }
@@ -474,7 +490,7 @@ impl Graph {
     pub fn begin_as(&mut self, link: u32, id: u64, now: u64) -> Begun {
         let known = &mut self.links[link as usize];
         known.calls += 1;
-        if known.resumable {
+        if known.kind != Kind::Whole {
             return Begun::Made(id);
         }
         self.enter(link, id, now);
@@ -484,7 +500,7 @@ impl Graph {
     /// Whether a link's frames run piece by piece.
     #[inline(always)]
     pub fn is_resumable(&self, link: u32) -> bool {
-        self.links[link as usize].resumable
+        self.links[link as usize].kind != Kind::Whole
     }
 
     /// The number of the call that runs; 0: none.
@@ -513,16 +529,16 @@ impl Graph {
 
     /// A coroutine runs from now on. `true`: it may be a task's, which is not known yet.
     pub fn resume(&mut self, link: u32, id: u64, now: u64) -> bool {
-        let root = !self.links[self.top().link as usize].resumable;
+        let root = !self.is_resumable(self.top().link);
         self.enter(link, id, now);
         let known = self.resumables.get_mut(&id).map(|known| {
             known.resumed = true;
             if let Some(text) = &known.arguments {
                 self.ring.with_arguments(text.clone());
             }
-            (known.line, std::mem::take(&mut known.labels))
+            (known.line, std::mem::take(&mut known.labels), known.awaits.take())
         });
-        let (line, labels) = known.unwrap_or_default();
+        let (line, labels, awaits) = known.unwrap_or_default();
         if line != 0 {
             let link = self.link_of_line(link, line);
             self.run_line(link);
@@ -530,6 +546,9 @@ impl Graph {
         let known = root.then(|| self.tasks.named(id)).flatten();
         if let Some(named) = known {
             self.run_task(id, named.row());
+        }
+        if let Some(awaits) = awaits {
+            self.has_awaited(id, awaits, now);
         }
         self.put_labels(labels, now);
         root && !known.is_some_and(|named| named.name_is_final)
@@ -542,11 +561,11 @@ impl Graph {
         self.ring.of_task(if row == NONE { NONE } else { row & !PROVISIONAL });
     }
 
-    /// What runs is the coroutine of a task of this name, or of none.
-    pub fn name_task(&mut self, id: u64, name: Option<String>) {
-        let top = self.top();
-        let coroutine = self.code_of(top.func).unwrap_or(NONE);
-        let row = self.tasks.name(id, name, coroutine);
+    /// What runs is the coroutine of a task of this name, or of none. `own`: its own coroutine is of that
+    /// function, and awaits the one that runs.
+    pub fn name_task(&mut self, id: u64, name: Option<String>, own: Option<u32>) {
+        let coroutine = own.or_else(|| self.code_of(self.top().func)).unwrap_or(NONE);
+        let row = self.tasks.name(id, name, coroutine, own.is_none());
         self.run_task(id, row);
     }
 
@@ -594,6 +613,24 @@ impl Graph {
         let link = self.top().link;
         self.links[link as usize].own += now.saturating_sub(self.last);
         self.last = now;
+        if self.with_cpu {
+            self.count_cpu(link);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_cpu(&mut self, link: u32) {
+        let now = time_of(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(self.last_cpu);
+        self.links[link as usize].cpu += now.saturating_sub(self.last_cpu);
+        self.last_cpu = now;
+    }
+
+    /// Functions have the time that this thread has the processor from now on.
+    pub fn begin_cpu(&mut self) {
+        self.with_cpu = true;
+        self.last_cpu = time_of(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0);
+        self.first_cpu = self.last_cpu;
     }
 
     /// A frame runs no longer: it has ended or is suspended.
@@ -607,6 +644,31 @@ impl Graph {
         } else {
             self.leave_out_of_order(id, now, raised);
         }
+    }
+
+    /// A generator or coroutine is suspended.
+    #[inline(always)]
+    pub fn suspend(&mut self, id: u64, now: u64) {
+        let top = self.top();
+        let entry = if top.id == id { Some(top) } else { self.call_of(id) };
+        self.leave(id, now, false);
+        if let Some(entry) = entry {
+            if self.links[entry.link as usize].kind == Kind::Awaiting {
+                self.resumables.entry(id).or_default().awaits = Some((entry.func, now));
+            }
+        }
+    }
+
+    #[cold]
+    fn call_of(&self, id: u64) -> Option<Entry> {
+        self.stack.iter().rev().find(|entry| entry.id == id).copied()
+    }
+
+    /// A call of a function has awaited since then.
+    fn has_awaited(&mut self, id: u64, (func, since): (u32, u64), now: u64) {
+        let took = now.saturating_sub(since);
+        self.funcs[func as usize].awaited += took;
+        self.tasks.awaited(id, took);
     }
 
     /// Takes the top entry, and adds its time to its function and its edge.
@@ -676,13 +738,26 @@ impl Graph {
         }
     }
 
-    /// As it would be if everything under way ended now.
-    pub fn ended(&self, now: u64) -> Self {
+    /// As it would be if everything under way ended now, when the thread has had the processor for
+    /// `cpu` nanoseconds.
+    pub fn ended(&self, now: u64, cpu: u64) -> Self {
         let mut ended = self.clone();
         // A thread may have got an event while the end was being decided.
         let now = now.max(self.last);
+        for (id, known) in &self.resumables {
+            if let Some(awaits) = known.awaits {
+                ended.has_awaited(*id, awaits, now);
+            }
+        }
+        // Another thread may look at this one.
+        let with_cpu = std::mem::take(&mut ended.with_cpu);
         if ended.stack.len() > 1 {
             ended.count_time(now);
+            if with_cpu {
+                let left = (self.first_cpu + cpu).saturating_sub(self.last_cpu);
+                let link = ended.top().link;
+                ended.links[link as usize].cpu += left;
+            }
         }
         while ended.stack.len() > 1 {
             ended.close(now, !continues(ended.top().id));
@@ -693,13 +768,20 @@ impl Graph {
     /// Forgets what was counted, but not what is under way: for the child of a fork.
     pub fn restart(&mut self, now: u64) {
         self.last = now;
+        if self.with_cpu {
+            self.begin_cpu();
+        }
         for link in &mut self.links {
-            (link.calls, link.runs, link.raised, link.own) = (0, 0, 0, 0);
+            (link.calls, link.runs, link.raised) = (0, 0, 0);
+            (link.own, link.cpu) = (0, 0);
         }
         self.dropped.fill(Counted::default());
         self.dropped_lines.clear();
         for func in &mut self.funcs {
-            (func.total, func.recursive) = (0, 0);
+            (func.total, func.recursive, func.awaited) = (0, 0, 0);
+        }
+        for awaits in self.resumables.values_mut().filter_map(|known| known.awaits.as_mut()) {
+            awaits.1 = now;
         }
         for edge in &mut self.edges {
             (edge.total, edge.recursive) = (0, 0);
@@ -738,7 +820,7 @@ impl Graph {
             } else if let Some(mine) = self.link_at.get(&(from, link.key)) {
                 *mine
             } else {
-                self.add_link(from, node, link.key, link.resumable)
+                self.add_link(from, node, link.key, link.kind)
             };
             if link.line != 0 && !self.is_cut(node) {
                 mine = self.link_of_line(mine, link.line);
@@ -761,6 +843,7 @@ impl Graph {
             let func = self.func(theirs.code) as usize;
             self.funcs[func].total += theirs.total;
             self.funcs[func].recursive += theirs.recursive;
+            self.funcs[func].awaited += theirs.awaited;
         }
         for (theirs, dropped) in other.edges.iter().zip(&other.dropped) {
             let caller = other.funcs.get(theirs.caller as usize).map(|func| func.code);

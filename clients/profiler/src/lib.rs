@@ -56,19 +56,20 @@ mod _core {
     impl ExactProfile {
         /// Functions of files that begin with `ignored` are not profiled. The last `room` events of
         /// each thread are kept, with the `arguments` of calls. The lines of `lined` have times: of
-        /// functions, (name or None, file or None) each.
+        /// functions, (name or None, file or None) each. With `cpu` functions have the processors' time.
         #[new]
-        #[pyo3(signature = (ignored=None, room=0, arguments=false, lined=Vec::new()))]
+        #[pyo3(signature = (ignored=None, room=0, arguments=false, lined=Vec::new(), cpu=false))]
         fn new(
             ignored: Option<String>,
             room: usize,
             arguments: bool,
             lined: Vec<(MaybeText<'_>, MaybeText<'_>)>,
+            cpu: bool,
         ) -> Self {
             let text = |string: MaybeText<'_>| string.as_ref().and_then(Text::of);
             let named = |(name, file)| Named { name: text(name), file: text(file), found: false };
             let lined = lined.into_iter().map(named).collect();
-            let running = Running::new(ignored, room, lined, &exact::HERE);
+            let running = Running::new(ignored, room, cpu, lined, &exact::HERE);
             Self { running, arguments, monitored: Monitored::default() }
         }
 
@@ -102,8 +103,8 @@ mod _core {
         fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
             let rate = self.running.session.clock.nanoseconds_per_tick();
             let began = self.running.session.began;
-            self.running.result(py, true, |_, graph, now| {
-                let graph = graph.ended(now);
+            self.running.result(py, true, |graph, now, cpu| {
+                let graph = graph.ended(now, cpu);
                 let thread = result::thread(py, &graph, rate)?;
                 thread.set_item("events", result::events(py, &graph, began, rate)?)?;
                 thread.set_item("dropped", graph.ring.dropped)?;
@@ -211,7 +212,7 @@ mod _core {
         #[new]
         #[pyo3(signature = (ignored=None))]
         fn new(ignored: Option<String>) -> Self {
-            Self(Running::new(ignored, 0, Vec::new(), &count::HERE))
+            Self(Running::new(ignored, 0, false, Vec::new(), &count::HERE))
         }
 
         /// Begins. RuntimeError: it has begun, or nothing here reports calls.
@@ -231,7 +232,7 @@ mod _core {
 
         /// What was found until now, or until the end.
         fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-            self.0.result(py, false, |_, counts, _| result::counts(py, counts))
+            self.0.result(py, false, |counts, _, _| result::counts(py, counts))
         }
 
         /// A label is entered in this thread. With `again` it is one that was entered before.

@@ -280,9 +280,12 @@ impl Monitored {
         });
         let known = id.flatten();
         session.with(py, &HERE, |graph| {
-            graph.leave(known.unwrap_or(call.id()), now, event == Event::Unwind);
-            if let (Some(id), true) = (known, ended) {
+            let id = known.unwrap_or(call.id());
+            if ended {
+                graph.leave(id, now, event == Event::Unwind);
                 graph.forget(id);
+            } else {
+                graph.suspend(id, now);
             }
         });
         if known.is_some() {

@@ -25,18 +25,19 @@ fn place(number: Option<u32>) -> i64 {
 
 /// A thread's graph, all of whose calls have ended. Times are in nanoseconds.
 ///
-/// `functions`: (number, calls, runs, recursive runs, raised, own, total); `edges`: (caller or -1,
-/// callee, then the same); `nodes`: (parent or -1, number or -1, calls, runs, own, runs and own of
-/// those that it has called itself), where the number of a cut is -2; `lines`: (number, line, how often it has begun, own).
+/// `functions`: (number, calls, runs, recursive runs, raised, own, total, awaited, own CPU time);
+/// `edges`: (caller or -1, callee, then the same until `total`); `nodes`: (parent or -1, number or -1,
+/// calls, runs, own, runs and own of those that it has called itself, own CPU time), where the number of
+/// a cut is -2; `lines`: (number, line, how often it has begun, own).
 pub fn thread<'py>(
     py: Python<'py>,
     graph: &Graph,
     nanoseconds_per_tick: f64,
 ) -> PyResult<Bound<'py, PyDict>> {
     let nanoseconds = |ticks: u64| (ticks as f64 * nanoseconds_per_tick) as u64;
-    let mut functions = vec![[0u64; 4]; graph.funcs.len()];
+    let mut functions = vec![[0u64; 5]; graph.funcs.len()];
     let mut edges = graph.dropped.clone();
-    let mut nodes = vec![[0u64; 4]; graph.nodes.len()];
+    let mut nodes = vec![[0u64; 5]; graph.nodes.len()];
     let mut again = vec![[0u64; 2]; graph.nodes.len()];
     // The first link is none of a call.
     for link in graph.links.iter().skip(1) {
@@ -56,13 +57,14 @@ pub fn thread<'py>(
     }
     let result = PyDict::new(py);
     let rows = graph.funcs.iter().zip(&functions).map(|(func, counted)| {
-        let [calls, runs, raised, own] = *counted;
+        let [calls, runs, raised, own, cpu] = *counted;
         let (own, total) = (nanoseconds(own), nanoseconds(func.total));
-        (func.code, calls, runs, func.recursive, raised, own, total).into_pyobject(py)
+        let awaited = nanoseconds(func.awaited);
+        (func.code, calls, runs, func.recursive, raised, own, total, awaited, cpu).into_pyobject(py)
     });
     result.set_item("functions", list(py, rows)?)?;
     let rows = graph.edges.iter().zip(&edges).map(|(edge, counted)| {
-        let [calls, runs, raised, own] = *counted;
+        let [calls, runs, raised, own, _] = *counted;
         let (caller, callee) = graph.ends(edge);
         let (own, total) = (nanoseconds(own), nanoseconds(edge.total));
         (place(caller), place(callee), calls, runs, edge.recursive, raised, own, total)
@@ -70,13 +72,13 @@ pub fn thread<'py>(
     });
     result.set_item("edges", list(py, rows)?)?;
     let rows = graph.nodes.iter().zip(&nodes).enumerate().map(|(index, (node, counted))| {
-        let [calls, runs, _, own] = *counted;
+        let [calls, runs, _, own, cpu] = *counted;
         let parent = if index == 0 { -1 } else { i64::from(node.parent) };
         let is_cut = graph.is_cut(index as u32);
         let number = if is_cut { CUT } else { place(graph.code_of_node(index as u32)) };
         let [again, again_own] = again[index];
-        (parent, number, calls, runs, nanoseconds(own), again, nanoseconds(again_own))
-            .into_pyobject(py)
+        let (own, again_own) = (nanoseconds(own), nanoseconds(again_own));
+        (parent, number, calls, runs, own, again, again_own, cpu).into_pyobject(py)
     });
     result.set_item("nodes", list(py, rows)?)?;
     let rows = graph.lines().into_iter().map(|(number, line, [begun, own])| {
@@ -85,8 +87,8 @@ pub fn thread<'py>(
     result.set_item("lines", list(py, rows)?)?;
     let rows = graph.tasks.rows.iter().map(|task| {
         let coroutine = place((task.coroutine != NONE).then_some(task.coroutine));
-        let counted = (task.tasks, task.runs, nanoseconds(task.time));
-        (&task.name, coroutine, counted.0, counted.1, counted.2).into_pyobject(py)
+        let (time, awaited) = (nanoseconds(task.time), nanoseconds(task.awaited));
+        (&task.name, coroutine, task.tasks, task.runs, time, awaited).into_pyobject(py)
     });
     result.set_item("tasks", list(py, rows)?)?;
     Ok(result)
@@ -114,13 +116,13 @@ pub fn counts<'py>(py: Python<'py>, counts: &Counts) -> PyResult<Bound<'py, PyDi
     let rows = counts
         .counts
         .iter()
-        .map(|(number, calls)| (*number, *calls, *calls, 0, 0, 0, 0).into_pyobject(py));
+        .map(|(number, calls)| (*number, *calls, *calls, 0, 0, 0, 0, 0, 0).into_pyobject(py));
     let functions = list(py, rows)?;
-    let root = (-1, -1, 0, 0, 0, 0, 0).into_pyobject(py);
+    let root = (-1, -1, 0, 0, 0, 0, 0, 0).into_pyobject(py);
     let rows = counts
         .counts
         .iter()
-        .map(|(number, calls)| (0, *number, *calls, *calls, 0, 0, 0).into_pyobject(py));
+        .map(|(number, calls)| (0, *number, *calls, *calls, 0, 0, 0, 0).into_pyobject(py));
     let nodes = list(py, std::iter::once(root).chain(rows))?;
     let result = PyDict::new(py);
     result.set_item("functions", functions)?;

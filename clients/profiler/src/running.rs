@@ -31,14 +31,15 @@ pub struct Running<T: Tally> {
 
 impl<T: Tally> Running<T> {
     /// Functions of files that begin with `ignored` are the profiler's own.
-    /// Each thread keeps `room` events. The lines of `lined` have times.
+    /// Each thread keeps `room` events. `with_cpu`: functions have the processors' time too. The lines of `lined` have times.
     pub fn new(
         ignored: Option<String>,
         room: usize,
+        with_cpu: bool,
         lined: Vec<Named>,
         place: &'static Place<T>,
     ) -> Self {
-        let session = Arc::new(Session::new(ignored, room, lined));
+        let session = Arc::new(Session::new(ignored, room, with_cpu, lined));
         Self { session, place, installed: Mutex::default(), ended: Mutex::default() }
     }
 
@@ -107,12 +108,13 @@ impl<T: Tally> Running<T> {
         }
     }
 
-    /// What was found until now or until the end; `thread` makes a thread's result of its tally.
+    /// What was found until now or until the end; `thread` makes a thread's result of its tally,
+    /// the time and the processor's time.
     pub fn result<'py>(
         &self,
         py: Python<'py>,
         timed: bool,
-        thread: impl Fn(&Self, &T, u64) -> PyResult<Bound<'py, PyDict>>,
+        thread: impl Fn(&T, u64, u64) -> PyResult<Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyDict>>
     where
         T: Clone,
@@ -123,9 +125,10 @@ impl<T: Tally> Running<T> {
         let threads = PyList::empty(py);
         for slot in slots {
             let Some(tally) = slot.tally.with(py, |tally| tally.clone()) else { continue };
-            let found = thread(self, &tally, now)?;
+            let cpu = slot.cpu.nanoseconds();
+            let found = thread(&tally, now, cpu)?;
             found.set_item("ident", slot.ident)?;
-            found.set_item("cpu", slot.cpu.nanoseconds())?;
+            found.set_item("cpu", cpu)?;
             let name = lock(&slot.name).clone();
             found.set_item("name", name)?;
             threads.append(found)?;

@@ -24,8 +24,9 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// What a thread counts.
 pub trait Tally: Send + Sized + 'static {
-    /// For a new thread; `serial` is no other thread's. There is room for so many events.
-    fn new(serial: u64, room: usize) -> Self;
+    /// For a new thread; `serial` is no other thread's. There is room for so many events. With `cpu`
+    /// functions have the processors' time too.
+    fn new(serial: u64, room: usize, cpu: bool) -> Self;
     /// Adds what a thread has counted that has ended.
     fn absorb(&mut self, other: &Self);
 }
@@ -42,6 +43,7 @@ pub trait Lines: Send + Sync {
 pub struct Session<T: Tally> {
     pub serial: u64,
     room: usize,
+    with_cpu: bool,
     pub clock: Clock,
     /// When it was made, in ticks.
     pub began: u64,
@@ -64,12 +66,13 @@ type First<'a, 'py> = Option<(&'a Bound<'py, PyCode>, &'a dyn Entered<'py>)>;
 static SERIALS: AtomicU64 = AtomicU64::new(1);
 
 impl<T: Tally> Session<T> {
-    /// `room` is how many events each thread keeps.
-    pub fn new(ignored: Option<String>, room: usize, lined: Vec<Named>) -> Self {
+    /// `room` is how many events each thread keeps; see [`Tally::new`].
+    pub fn new(ignored: Option<String>, room: usize, with_cpu: bool, lined: Vec<Named>) -> Self {
         let clock = Clock::get();
         Self {
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
             room,
+            with_cpu,
             clock,
             began: clock.now(),
             began_at: time_of(libc::CLOCK_MONOTONIC).unwrap_or(0),
@@ -104,7 +107,7 @@ impl<T: Tally> Session<T> {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         let name = name.unwrap_or_else(|| format!("thread {ident}"));
         let cpu = CpuTime::of_this_thread();
-        let slot = Arc::new(Slot::new(T::new(serial, self.room), ident, name, cpu));
+        let slot = Arc::new(Slot::new(T::new(serial, self.room, self.with_cpu), ident, name, cpu));
         let mut threads = std::mem::take(&mut *lock(&self.threads));
         threads = self.reap(py, threads);
         threads.push(slot.clone());
@@ -119,7 +122,7 @@ impl<T: Tally> Session<T> {
         }
         let (ended, mut left): (Vec<_>, Vec<_>) =
             threads.into_iter().partition(|slot| slot.has_ended());
-        let (mut sum, mut cpu) = (T::new(0, 0), 0);
+        let (mut sum, mut cpu) = (T::new(0, 0, false), 0);
         for slot in ended {
             slot.tally.with(py, |tally| sum.absorb(tally));
             cpu += slot.cpu.nanoseconds();

@@ -23,6 +23,8 @@ pub struct Task {
     pub runs: u64,
     /// Ticks while they ran.
     pub time: u64,
+    /// Ticks while they were suspended.
+    pub awaited: u64,
 }
 
 /// The tasks of a thread.
@@ -37,15 +39,18 @@ pub struct Tasks {
 }
 
 /// What is known of a coroutine.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Named {
     /// Its task's row. `NONE`: it has no task.
     row: u32,
     /// Whether its task has its name. One that begins as it is made gets it only after that.
     pub name_is_final: bool,
+    /// Whether it is the task's own, and no other one that this awaits.
+    is_own: bool,
     /// What it has added to the row until then.
     runs: u64,
     time: u64,
+    awaited: u64,
 }
 
 impl Named {
@@ -71,24 +76,26 @@ impl Tasks {
         self.known.get(&id).copied()
     }
 
-    /// The task of a coroutine is called so; `None`: it has no task. The row is returned.
-    pub fn name(&mut self, id: u64, name: Option<String>, coroutine: u32) -> u32 {
+    /// The task of a coroutine is called so; `None`: it has no task. `coroutine` is the function of the
+    /// task's own one. The row is returned.
+    pub fn name(&mut self, id: u64, name: Option<String>, coroutine: u32, is_own: bool) -> u32 {
         let row = name.map_or(NONE, |name| self.row(name, coroutine));
         let known = self.known.get(&id).copied();
-        let mut named =
-            known.unwrap_or(Named { row: NONE, name_is_final: false, runs: 0, time: 0 });
+        let mut named = known.unwrap_or(Named { row: NONE, is_own, ..Named::default() });
         named.name_is_final = known.is_some();
         if row != NONE && row != named.row {
             if let Some(before) = self.rows.get_mut(named.row as usize) {
-                before.tasks -= 1;
+                before.tasks -= u64::from(named.is_own);
                 before.runs -= named.runs;
                 before.time -= named.time;
+                before.awaited -= named.awaited;
             }
             named.row = row;
             let task = &mut self.rows[row as usize];
-            task.tasks += 1;
+            task.tasks += u64::from(named.is_own);
             task.runs += named.runs;
             task.time += named.time;
+            task.awaited += named.awaited;
         }
         self.known.insert(id, named);
         named.row()
@@ -109,7 +116,7 @@ impl Tasks {
         let row = *self.row_at.entry(key.clone()).or_insert(next);
         if row == next {
             let (name, coroutine) = key;
-            self.rows.push(Task { name, coroutine, tasks: 0, runs: 0, time: 0 });
+            self.rows.push(Task { name, coroutine, tasks: 0, runs: 0, time: 0, awaited: 0 });
         }
         row
     }
@@ -128,6 +135,16 @@ impl Tasks {
         }
     }
 
+    /// A coroutine was suspended for so long: its task, if it is a task's.
+    pub fn awaited(&mut self, id: u64, took: u64) {
+        let Some(named) = self.known.get_mut(&id) else { return };
+        named.awaited += if named.is_own && !named.name_is_final { took } else { 0 };
+        if let Some(task) = self.rows.get_mut(named.row as usize) {
+            // Of a task that had begun before the profile, those that it awaits are known.
+            task.awaited += if named.is_own || task.tasks == 0 { took } else { 0 };
+        }
+    }
+
     /// A coroutine has ended.
     #[inline(always)]
     pub fn forget(&mut self, id: u64) {
@@ -138,12 +155,13 @@ impl Tasks {
 
     pub fn restart(&mut self) {
         for task in &mut self.rows {
-            (task.tasks, task.runs, task.time) = (0, 0, 0);
+            (task.tasks, task.runs) = (0, 0);
+            (task.time, task.awaited) = (0, 0);
         }
         for named in self.known.values_mut() {
-            (named.runs, named.time) = (0, 0);
+            (named.runs, named.time, named.awaited) = (0, 0, 0);
             if let Some(task) = self.rows.get_mut(named.row as usize) {
-                task.tasks += 1;
+                task.tasks += u64::from(named.is_own);
             }
         }
     }
@@ -157,6 +175,7 @@ impl Tasks {
             mine.tasks += theirs.tasks;
             mine.runs += theirs.runs;
             mine.time += theirs.time;
+            mine.awaited += theirs.awaited;
         }
     }
 }

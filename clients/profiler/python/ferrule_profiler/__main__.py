@@ -59,6 +59,7 @@ def parser():
     made.add_argument("--sample", action="store_true",
                       help="count calls, and take times from a timer: faster, less exact")
     made.add_argument("--builtins", action="store_true", help="C functions too")
+    made.add_argument("--cpu", action="store_true", help="functions have the processor's time too, beside the time that passes")
     made.add_argument("--lines", metavar="FUNCTION", action="append", default=[],
                       help="the times of its lines too: name, Class.name or file.py:name; may be given several times")
     made.add_argument("--lines-of", metavar="FILE", action="append", default=[],
@@ -131,8 +132,8 @@ def parsed(arguments):
         made.error(f"-o: {error}, or say --format")
     if options.subprocesses and not all(map(is_plain, options.output)):
         made.error("--subprocesses needs names of files: each process writes its own")
-    if (options.count or options.sample) and (options.builtins or options.trace):
-        made.error("--builtins and --trace need exact times: not with --count or --sample")
+    if (options.count or options.sample) and (options.builtins or options.trace or options.cpu):
+        made.error("--builtins, --cpu and --trace need exact times: not with --count or --sample")
     if (options.count or options.sample) and (options.lines or options.lines_of):
         made.error("--lines and --lines-of need exact times: not with --count or --sample")
     if not all(options.only + options.hide):

@@ -335,7 +335,8 @@ def what_of(options):
     """The options of a profile."""
     return {"count": options.count, "sample": options.sample, "builtins": options.builtins,
             "trace": options.trace_events if options.trace else 0,
-            "arguments": options.trace_arguments, "lines": options.lines, "lines_of": options.lines_of}
+            "arguments": options.trace_arguments, "lines": options.lines, "lines_of": options.lines_of,
+            "cpu": options.cpu}
 
 
 def profile_of(options):

@@ -39,7 +39,7 @@ def hidden_in(result, only, hide):
 
 
 class Tree:
-    """The tree of a thread without hidden functions. `moved` has (caller, callee, own time) of hidden ones by who has it now."""
+    """The tree of a thread without hidden functions. `moved` has (caller, callee, own time, its CPU time) of hidden ones by who has it now."""
 
     def __init__(self, nodes, hidden):
         self.rows = [list(node) for node in nodes[:1]]
@@ -53,16 +53,18 @@ class Tree:
             parent = places[node.parent]
             if node.function in hidden:
                 self.rows[parent][3] += node.own
-                self.moved.append((self.caller(parent), self.function(parent), node.own))
+                self.rows[parent][6] += node.cpu
+                self.moved.append((self.caller(parent), self.function(parent), node.own, node.cpu))
                 places.append(parent)
                 continue
             new = parent if self.rows[parent][1] == node.function != CUT else at.setdefault((parent, node.function), len(self.rows))
             if new == len(self.rows):
-                self.rows.append([parent, node.function, 0, 0, 0, 0])
+                self.rows.append([parent, node.function, 0, 0, 0, 0, 0])
             self.rows[new][4] += node.runs if new == parent else node.again
             self.rows[new][5] += node.own if new == parent else node.again_own
             self.rows[new][2] += node.runs
             self.rows[new][3] += node.own
+            self.rows[new][6] += node.cpu
             places.append(new)
             if nodes[node.parent].function in hidden and node.function != CUT:
                 edges[place] = edge = self.function(parent), node.function
@@ -95,7 +97,7 @@ def grouped(result, only, hide, make_node, make_edge):
     trees = [Tree(thread.nodes, hidden) for thread in result.threads]
     made.threads = [thread._replace(nodes=[make_node(*row) for row in tree.rows]) for thread, tree in zip(result.threads, trees)]
     edges = {(edge.caller, edge.callee): edge for edge in result.edges if edge.callee not in hidden and edge.caller not in hidden}
-    own = {}
+    own, cpu = {}, {}
     for tree in trees:
         for (caller, callee), runs, recursive, took, total in tree.via:
             known = edges.get((caller, callee), make_edge(caller, callee, 0, 0, 0, 0, 0, 0))
@@ -103,13 +105,14 @@ def grouped(result, only, hide, make_node, make_edge):
             edges[caller, callee] = known._replace(calls=known.calls + calls, runs=known.runs + runs, recursive=known.recursive + recursive,
                                                    own=known.own + took, total=min(known.total + total, result.functions[callee].total))
     for tree in trees:
-        for caller, function, took in tree.moved:
+        for caller, function, took, busy in tree.moved:
             own[function] = own.get(function, 0) + took
+            cpu[function] = cpu.get(function, 0) + busy
             known = edges.get((caller, function))
             if known is not None:       # not of the thread itself
                 edges[caller, function] = known._replace(own=known.own + took)
     made.hidden, made.lost = len(hidden), own.pop(None, 0)
-    made.functions = {number: function._replace(own=function.own + own.get(number, 0))
+    made.functions = {number: function._replace(own=function.own + own.get(number, 0), cpu=function.cpu + cpu.get(number, 0))
                       for number, function in result.functions.items() if number not in hidden}
     made.edges = list(edges.values())
     made.lines = {number: lines for number, lines in result.lines.items() if number not in hidden}

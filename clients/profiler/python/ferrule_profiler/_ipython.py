@@ -17,6 +17,7 @@ def parser():
     made.add_argument("--count", action="store_true")
     made.add_argument("--sample", action="store_true")
     made.add_argument("--builtins", action="store_true")
+    made.add_argument("--cpu", action="store_true")
     made.add_argument("--lines", action="append", default=[])
     made.add_argument("-o", "--output", action="append", default=[])
     return made
@@ -46,7 +47,7 @@ def profiled(shell, line, cell):
 
 def load(shell):
     def ferrule_profile(line, cell=None):
-        """%%ferrule_profile [--count | --sample] [--builtins] [--lines FUNCTION] [-o FILE]
+        """%%ferrule_profile [--count | --sample] [--builtins] [--cpu] [--lines FUNCTION] [-o FILE]
 
         Profile the cell, or what is on the line.
         """

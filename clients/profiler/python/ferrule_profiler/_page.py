@@ -6,7 +6,7 @@ import os
 from io import open
 
 from ._source import CHANGED, lines_of
-from ._table import heading, sorted_functions
+from ._table import heading, sorted_functions, task_name
 from ._text import short, visible
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "page.html"),
@@ -65,7 +65,7 @@ def rows(result):
             source, word,
             [[line, counted.runs, round(counted.own * 1e9)]
              for line, counted in result.lines.get(number, {}).items()],
-            int(is_library(function)),
+            int(is_library(function)), *(round(time * 1e9) for time in (function.awaited, function.cpu, function.total_cpu)),
         ])
     return found, places
 
@@ -129,9 +129,9 @@ def page(result):
         "@ABOUT@": "<br>".join(map(html.escape, about)),
         "@DATA@": as_script({"functions": found, "edges": edges(result, places), "tree": paths, "roots": roots,
                              "threads": threads, "timed": result.timed,
-                             "tasks": [[visible(task.name), visible(task.coroutine), task.tasks,
-                                        task.runs, round(task.seconds * 1e9)]
-                                       for task in result.tasks]}),
+                             "with_cpu": result.with_cpu,
+                             "tasks": [[task_name(task), task.tasks, task.runs, round(task.seconds * 1e9),
+                                        round(task.awaited * 1e9)] for task in result.tasks]}),
     }
     text = TEMPLATE
     for name, value in values.items():

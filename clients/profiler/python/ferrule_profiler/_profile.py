@@ -40,15 +40,16 @@ class Profile:
     builtins: C functions too
     trace: how many of the last events of each thread are kept for a timeline
     arguments: the timeline has the arguments of calls
+    cpu: functions have the processor's time too
     lines: functions, or their names, whose lines have times: "method", "Class.method", "file.py:function"
     lines_of: files of which all functions have
     """
 
     def __init__(self, *, count=False, sample=False, builtins=False, trace=0, arguments=False, lines=(),
-                 lines_of=()):
+                 lines_of=(), cpu=False):
         self._chosen = Chosen(lines, lines_of)
-        if (count or sample) and (builtins or trace or self._chosen.all):
-            raise ValueError("C functions, timelines and lines need exact times")
+        if (count or sample) and (builtins or trace or cpu or self._chosen.all):
+            raise ValueError("C functions, timelines, lines and the processor's time need exact times")
         if trace < 0 or not 0 <= sample < TIMEOUT_MAX:
             raise ValueError("a number of events, or of seconds between two looks, is not negative")
         if arguments and not trace:
@@ -59,9 +60,9 @@ class Profile:
         if count or sample:
             self._core = _core.CountProfile(OWN)
         else:
-            self._core = _core.ExactProfile(OWN, trace, arguments, self._chosen.all)
+            self._core = _core.ExactProfile(OWN, trace, arguments, self._chosen.all, cpu)
         self._exact = not (count or sample)
-        self._builtins = builtins
+        self._builtins, self._cpu = builtins, cpu
         self._sampler = None
         if sample:
             self._sampler = Sampler(OWN, self.leave_out_this_thread,
@@ -121,7 +122,7 @@ class Profile:
     def found(self):
         """What Result is made of."""
         found = self._core.result()
-        found["timed"] = self.timed
+        found["timed"], found["with_cpu"] = self.timed, self._cpu
         found["missing"] = self._chosen.missing(found.pop("chosen"))
         found["program"] = [*map(str, self.program or getattr(sys, "argv", ()))]
         found["interpreters"] = INTERPRETERS in sys.modules

@@ -29,6 +29,9 @@ class Function(NamedTuple):
     raised: int         # runs that an exception has ended
     own: float
     total: float        # with what it has called; a call within another one counts once
+    awaited: float      # while calls of a coroutine or async generator were suspended, all together
+    cpu: float          # of `own`, what it had a processor; 0 if that was not asked for
+    total_cpu: float    # and of `total`
 
     @property
     def place(self):
@@ -74,6 +77,7 @@ class Node(NamedTuple):
     own: float
     again: int          # runs that the function has called itself, directly: they are at this place too
     again_own: float    # and what they have taken
+    cpu: float          # of `own`, what it had a processor, if that was asked for
 
 
 class Thread(NamedTuple):
@@ -131,14 +135,14 @@ def pool_of(thread):
 
 def added_up(name, threads):
     """Several threads as one, without events. Paths that are equal become one."""
-    rows, at = [[None, -1, 0, 0, 0, 0]], {}
+    rows, at = [[None, -1, 0, 0, 0, 0, 0]], {}
     for thread in threads:
         places = [0]
         for node in thread.nodes[1:]:
             key = places[node.parent], node.function
             places.append(place := at.setdefault(key, len(rows)))
             if place == len(rows):
-                rows.append([*key, 0, 0, 0, 0])
+                rows.append([*key, 0, 0, 0, 0, 0])
             rows[place][2:] = map(sum, zip(rows[place][2:], node[2:]))
     return Thread(f"{name} ({len(threads)} threads)", 0, sum(thread.seconds for thread in threads),
                   sum(thread.cpu for thread in threads), [Node(*row) for row in rows], [], 0)
@@ -152,6 +156,7 @@ class Task(NamedTuple):
     tasks: int          # how many they are
     runs: int           # how often they began or were resumed
     seconds: float      # while they ran
+    awaited: float      # while they were suspended
 
 
 class Result:
@@ -163,7 +168,7 @@ class Result:
     `program` is the command line, `pid` the process, `python` its version. `interpreters` says whether
     the program had subinterpreters at hand, whose code is not counted.
     `lines` is {number of a function: {number of a line: Line}}, of the functions for which they were asked for;
-    `missing` is what was asked for and was not called.
+    `missing` is what was asked for and was not called. `with_cpu`: functions have the processor's time.
     """
 
     def __init__(self, found):
@@ -171,15 +176,15 @@ class Result:
         self.clock = found["clock"]
         self.timed = found["timed"]
         self.program, self.pid, self.python = found["program"], found["pid"], found["python"]
-        self.interpreters = found["interpreters"]
+        self.interpreters, self.with_cpu = found["interpreters"], found["with_cpu"]
         self.began = found["began"]         # nanoseconds of the monotonic clock, as all processes have
         self.date, self.wall, self.cpu = (found[key] / 1e9 for key in ("date", "wall", "cpu"))
         self._objects = dict(reversed(found["objects"]))
         self._lines = dict(found.get("lines", ()))      # instead of code objects, from another process
         self.tasks = self._sum_tasks(found["threads"])
+        self.threads = [self._thread(thread) for thread in found["threads"]]
         self.functions = self._sum_functions(found["threads"])
         self.edges = self._sum_edges(found["threads"])
-        self.threads = [self._thread(thread) for thread in found["threads"]]
         self.lines = self._sum_lines(found["threads"])
         self.missing = found["missing"]
         self.hidden, self.lost = 0, 0       # by grouped(): how many functions, and the time that no other has
@@ -204,9 +209,9 @@ class Result:
                 coroutine = self.codes[number][3] if number >= 0 else ""
                 if not name or MADE_UP.fullmatch(name):
                     name = coroutine
-                known = sums.get((name, coroutine), (0, 0, 0))
+                known = sums.get((name, coroutine), (0, 0, 0, 0))
                 sums[name, coroutine] = tuple(map(sum, zip(known, counted)))
-        found = [Task(*key, tasks, runs, time / 1e9) for key, (tasks, runs, time) in sums.items()
+        found = [Task(*key, tasks, runs, time / 1e9, awaited / 1e9) for key, (tasks, runs, time, awaited) in sums.items()
                  if runs]
         return sorted(found, key=lambda task: -task.seconds)
 
@@ -217,8 +222,21 @@ class Result:
                 if any(counted):
                     known = sums.get(number)
                     sums[number] = list(map(sum, zip(known, counted))) if known else counted
-        return {number: Function(*self.codes[number], *counts, own / 1e9, total / 1e9)
-                for number, (*counts, own, total) in sums.items()}
+        cpu = self._sum_cpu() if self.with_cpu else {}
+        return {number: Function(*self.codes[number], *counts, *(time / 1e9 for time in times), cpu.get(number, 0))
+                for number, (*counts, own, total, awaited, own_cpu) in sums.items() for times in [(own, total, awaited, own_cpu)]}
+
+    def _sum_cpu(self):
+        """The processor's time of functions with what they have called, from the trees."""
+        sums = {}
+        for thread in self.threads:
+            totals = [node.cpu for node in thread.nodes]
+            for place in range(len(totals) - 1, 0, -1):
+                totals[thread.nodes[place].parent] += totals[place]
+            for path, place in thread.walk():
+                if path[-1] not in path[:-1]:
+                    sums[path[-1]] = sums.get(path[-1], 0) + totals[place]
+        return sums
 
     def _sum_edges(self, threads):
         sums = {}
@@ -246,8 +264,8 @@ class Result:
 
     @staticmethod
     def _thread(thread):
-        nodes = [Node(parent if parent >= 0 else None, number, runs, own / 1e9, again, again_own / 1e9)
-                 for parent, number, _, runs, own, again, again_own in thread["nodes"]]
+        nodes = [Node(parent if parent >= 0 else None, number, runs, own / 1e9, again, again_own / 1e9, cpu / 1e9)
+                 for parent, number, _, runs, own, again, again_own, cpu in thread["nodes"]]
         return Thread(thread["name"], thread["ident"], sum(node.own for node in nodes),
                       thread["cpu"] / 1e9, nodes, thread.get("events", []),
                       thread.get("dropped", 0))

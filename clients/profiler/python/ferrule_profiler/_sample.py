@@ -112,7 +112,7 @@ class Sampler:
     def add_thread(thread, times):
         counts = {row[0]: row[1] for row in thread["functions"]}
         own, total, edges = {}, {}, {}
-        nodes, places = [[-1, -1, 0, 0, 0, 0, 0]], {(): 0}
+        nodes, places = [[-1, -1, 0, 0, 0, 0, 0, 0]], {(): 0}
         for path, took in times.items():
             if not path:
                 continue
@@ -124,11 +124,11 @@ class Sampler:
             for depth in range(1, len(path) + 1):
                 if path[:depth] not in places:
                     places[path[:depth]] = len(nodes)
-                    nodes.append([places[path[:depth - 1]], path[depth - 1], 0, 0, 0, 0, 0])
+                    nodes.append([places[path[:depth - 1]], path[depth - 1], 0, 0, 0, 0, 0, 0])
             nodes[places[path]][4] += took
         thread["functions"] = [
             (function, counts.get(function, 0), counts.get(function, 0), 0, 0,
-             own.get(function, 0), total.get(function, 0)) for function in counts | total]
+             own.get(function, 0), total.get(function, 0), 0, 0) for function in counts | total]
         thread["edges"] = [(caller, callee, 0, 0, 0, 0, 0, took)
                            for (caller, callee), took in edges.items()]
         thread["nodes"] = nodes

@@ -78,6 +78,22 @@ def aligned(rows):
     return ["  ".join([*(text.rjust(width) for text, width in zip(numbers, widths)), name]) for *numbers, name in rows]
 
 
+def tasks(result, limit):
+    """A table of asyncio's tasks, if there are any."""
+    rows = result.tasks
+    if not rows:
+        return []
+    shown = rows[:limit] if limit else rows
+    cells = [["tasks", "runs", "time", "awaited", "task of asyncio"]]
+    cells += [[f"{task.tasks:,}", f"{task.runs:,}", seconds(task.seconds), seconds(task.awaited), task_name(task)] for task in shown]
+    more = [f"... and {len(rows) - len(shown):,} more tasks"] if len(shown) < len(rows) else []
+    return ["", *aligned(cells), *more]
+
+
+def task_name(task):
+    return visible(task.name if task.name == task.coroutine else f"{task.name}  {task.coroutine}")
+
+
 def labels(result, limit):
     """A table of labels, if there are any."""
     rows = result.labels
@@ -100,18 +116,25 @@ def table(result, sort="own", limit=40):
     whole = result.seconds or 1
     program, about = heading(result)
     lines = [program, *about, ""]
+    awaited = any(function.awaited for _, function in shown)
     cells = []
     for _, function in shown:
         cell = [calls_of(function)]
         if result.timed:
-            cell += [seconds(function.own), f"{100 * function.own / whole:.1f}",
-                     seconds(function.total)]
+            cell += [seconds(function.own), f"{100 * function.own / whole:.1f}", *([seconds(function.cpu)] if result.with_cpu else []),
+                     seconds(function.total), *([seconds(function.total_cpu)] if result.with_cpu else []),
+                     *([seconds(function.awaited) if function.awaited else ""] if awaited else [])]
         where = f"  {short(function.file)}:{function.line}" if function.has_source else ""
         cells.append([*cell, visible(function.qualname) + where])
     heads = ["calls", "own", "%", "total", "function"] if result.timed else ["calls", "function"]
+    if awaited:
+        heads.insert(4, "awaited")
+    if result.with_cpu:
+        heads[3:4] = ["CPU", "total", "CPU"]
     lines += aligned([heads, *cells])
     if len(shown) < len(rows):
         lines.append(f"... and {len(rows) - len(shown):,} more (--limit 0 shows all)")
     lines += labels(result, limit)
+    lines += tasks(result, limit)
     lines += listing(result, seconds)
     return "\n".join(lines)

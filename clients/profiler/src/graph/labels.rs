@@ -5,13 +5,14 @@
 //! the caller. It is suspended and resumed with the generator or coroutine that has entered it.
 
 use super::{continues, is_label, Entry, Graph, Link, Moved, CONTINUES, NONE, OF_LABEL, OF_THREAD};
+use crate::codes::Kind;
 
 impl Graph {
     /// A label is entered. With `again` it was entered before, and is no new one.
     pub fn enter_label(&mut self, key: usize, code: u32, again: bool, now: u64) {
         self.count_time(now);
         let id = (self.new_id() & OF_THREAD) << 3 | OF_LABEL;
-        self.put_label(Moved { id, key, code, line: 0, resumable: false, task: NONE }, now);
+        self.put_label(Moved { id, key, code, line: 0, kind: Kind::Whole, task: NONE }, now);
         if again {
             return;
         }
@@ -81,9 +82,9 @@ impl Graph {
     /// What is on top of the stack; `None`: the thread itself.
     fn described(&self) -> Option<Moved> {
         let top = self.top();
-        let Link { key, line, resumable, .. } = self.links[top.link as usize];
+        let Link { key, line, kind, .. } = self.links[top.link as usize];
         let code = self.code_of(top.func)?;
-        Some(Moved { id: top.id, key, code, line, resumable, task: top.task })
+        Some(Moved { id: top.id, key, code, line, kind, task: top.task })
     }
 
     fn take(&mut self, now: u64) -> Option<Moved> {
@@ -93,7 +94,7 @@ impl Graph {
     }
 
     fn put(&mut self, moved: Moved, now: u64) {
-        let mut link = self.link(moved.key, moved.code, moved.resumable);
+        let mut link = self.link(moved.key, moved.code, moved.kind);
         if moved.line != 0 {
             link = self.link_of_line(link, moved.line);
         }
