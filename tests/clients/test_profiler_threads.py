@@ -8,7 +8,7 @@ import threading
 import unittest
 import zipfile
 
-from profiler_support import ProfilerTestCase, load
+from profiler_support import ProfilerTestCase, load, times_from_a_timer
 
 
 def setUpModule():
@@ -179,6 +179,52 @@ os._exit(0)
 def has_greenlet():
     return not subprocess.run([sys.executable, "-c", "import greenlet"],
                               capture_output=True).returncode
+
+
+class Subinterpreters(ProfilerTestCase):
+    """Calls in them are not counted, and what a program uses of the package does nothing there."""
+
+    SOURCE = """
+import ferrule_profiler
+def leaf(n): return n
+def outer(n):
+    with ferrule_profiler.label("there"):
+        return [leaf(n) for n in range(n)]
+outer(20)
+assert list(ferrule_profiler.web.wsgi(lambda environ, start: [b"done"])({}, None)) == [b"done"]
+assert "does not support loading in subinterpreters" in ferrule_profiler.available(), ferrule_profiler.available()
+for refused in (ferrule_profiler.start, ferrule_profiler.profile, lambda: ferrule_profiler.profiled(leaf)):
+    try:
+        refused()
+    except ferrule_profiler.ProfilerError:
+        pass
+    else:
+        raise AssertionError(refused)
+"""
+
+    def test_a_profile_does_not_see_them(self):
+        import _interpreters
+        source = f"import sys; sys.path[:] = {sys.path!r}\n{self.SOURCE}"
+
+        def leaf(n):
+            return n
+        kinds = [{}, {"count": True}, {"cpu": True, "lines": ["leaf"]}, {"trace": 1000, "arguments": True}, {"builtins": True}]
+        for options in kinds + [{"sample": True}] * times_from_a_timer():
+            interpreter = _interpreters.create()
+            with self.subTest(options), self.profiler.profile(**options) as profile, self.profiler.label("here"):
+                leaf(1)
+                errors = [_interpreters.run_string(interpreter, source)]
+                thread = threading.Thread(target=lambda: errors.append(_interpreters.run_string(interpreter, source)))
+                thread.start()
+                thread.join()
+                leaf(2)
+            _interpreters.destroy(interpreter)
+            self.assertEqual(errors, [None, None])
+            counts = {function.name: function.calls for function in profile.result.functions.values()}
+            self.assertEqual((counts["leaf"], counts["here"]), (2, 1))
+            self.assertEqual(counts.keys() & {"outer", "there"}, set())
+            for lines in profile.result.lines.values():
+                self.assertEqual([line.runs for line in lines.values()], [0, 2])
 
 
 class Greenlets(ProfilerTestCase):

@@ -4,10 +4,10 @@ import os
 import sys
 from _thread import TIMEOUT_MAX, RLock, get_ident
 
-from . import _core
 from ._builtins import Builtins
 from ._chosen import Chosen
 from ._greenlets import Greenlets
+from ._loaded import core, missing
 from ._result import Result
 from ._sample import INTERVAL, Sampler
 
@@ -26,7 +26,9 @@ _active = None      # the profile that is being made
 
 def available():
     """None, or a str that says why this interpreter cannot be profiled."""
-    if _core.version() == 0 and not _core.can_monitor():
+    if core is None:
+        return missing
+    if core.version() == 0 and not core.can_monitor():
         return ("calls can be counted on Ferrule, and on CPython 3.13 with the GIL"
                 f" (this is {sys.version.split()[0]}, {sys.executable})")
     return None
@@ -47,6 +49,8 @@ class Profile:
 
     def __init__(self, *, count=False, sample=False, builtins=False, trace=0, arguments=False, lines=(),
                  lines_of=(), cpu=False):
+        if core is None:
+            raise ProfilerError(missing)
         self._chosen = Chosen(lines, lines_of)
         if (count or sample) and (builtins or trace or cpu or self._chosen.all):
             raise ValueError("C functions, timelines, lines and the processor's time need exact times")
@@ -58,9 +62,9 @@ class Profile:
         self.program = None     # the command line, if it is not sys.argv
         self._parts = []
         if count or sample:
-            self._core = _core.CountProfile(OWN)
+            self._core = core.CountProfile(OWN)
         else:
-            self._core = _core.ExactProfile(OWN, trace, arguments, self._chosen.all, cpu)
+            self._core = core.ExactProfile(OWN, trace, arguments, self._chosen.all, cpu)
         self._exact = not (count or sample)
         self._builtins, self._cpu = builtins, cpu
         self._sampler = None

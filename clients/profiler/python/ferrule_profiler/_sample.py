@@ -4,7 +4,7 @@ import sys
 from _thread import _get_main_thread_ident
 from time import perf_counter
 
-from ._core import stacks
+from ._loaded import core
 from ._ticker import Ticker
 
 INTERVAL = 0.005
@@ -43,7 +43,7 @@ class Sampler:
 
     def start(self):
         """RuntimeError: no stack can be read here."""
-        stacks()
+        core.stacks()
         self.last = perf_counter()
         self.ticker.start()
 
@@ -60,7 +60,7 @@ class Sampler:
     def look(self):
         now = perf_counter()
         took, self.last = now - self.last, now
-        for ident, codes in stacks():
+        for ident, codes in core.stacks():
             if ident in self.left_out:
                 continue
             path = []
