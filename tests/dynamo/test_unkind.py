@@ -104,6 +104,83 @@ print(json.dumps([wrong, done, is_default()]))
         self.assertEqual((wrong, default), ([], True))
         self.assertGreater(done["install"], 0)
 
+    def test_threads_install_and_uninstall_at_the_same_time(self):
+        errors, clean = run_script("evaluator", EVALUATOR + COMPILES + """
+import framehook, ferrule_dynamo
+E, errors, barrier = torch._C._dynamo.eval_frame, [], threading.Barrier(4)
+originals = dict(vars(E))
+
+def work():
+    for _ in range(5):
+        for change in ferrule_dynamo.install, ferrule_dynamo.uninstall:
+            barrier.wait(60)
+            try:
+                change()
+            except BaseException as error:
+                errors.append(repr(error))
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+compiled(lambda x: x + 1)(x)
+same = all(vars(E)[name] is value for name, value in originals.items())
+print(json.dumps([errors, [same, ferrule_dynamo.installed(), len(framehook.hooks()), is_default(), len(graphs)]]))
+""")
+        self.assertEqual((errors, clean), ([], [True, False, 0, True, 1]))
+
+    def test_not_while_it_is_being_installed(self):
+        """By a destructor, or a signal handler, that runs meanwhile in the same thread."""
+        errors, installed = run_script("evaluator", COMPILES + """
+import ferrule_dynamo, ferrule_dynamo._patching as patching
+errors, take_over = [], patching.take_over
+
+def destructor_runs(extension):
+    for change in ferrule_dynamo.install, ferrule_dynamo.uninstall:
+        try:
+            change()
+        except RuntimeError as error:
+            errors.append(str(error))
+    take_over(extension)
+patching.take_over = destructor_runs
+ferrule_dynamo.install()
+print(json.dumps([errors, [ferrule_dynamo.installed(), compiled(lambda x: x + 1)(x).tolist(), len(graphs)]]))
+""")
+        self.assertEqual(errors, ["ferrule_dynamo is being installed or uninstalled"] * 2)
+        self.assertEqual(installed, [True, [2.0] * 4, 1])
+
+    def test_a_child_of_a_fork_while_it_is_installed(self):
+        """The fork waits until it is, so the child has all or nothing of it."""
+        codes = run_script("evaluator", COMPILES + """
+import os, time, warnings, ferrule_dynamo
+warnings.simplefilter("ignore")
+codes, end = [], threading.Event()
+
+def change():
+    while not end.is_set():
+        ferrule_dynamo.install()
+        ferrule_dynamo.uninstall()
+        time.sleep(0.01)        # a lock goes to whoever asks first
+thread = threading.Thread(target=change)
+thread.start()
+for _ in range(4):
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            ferrule_dynamo.install()
+            code = 0 if torch.equal(compiled(lambda x: x * 5)(x), x * 5) and ferrule_dynamo.installed() else 2
+        except BaseException:
+            code = 3
+        finally:
+            os._exit(code)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+end.set()
+thread.join()
+print(json.dumps(codes))
+""")
+        self.assertEqual(codes, [0] * 4)
+
     def test_installed_while_another_thread_is_in_a_region(self):
         """The region ends as it would have, and the evaluator with it."""
         seen = run_script("evaluator", EVALUATOR + COMPILES + """

@@ -1,7 +1,9 @@
 """Puts the functions of `_core` into the place of torch's, in the running process."""
 
+import contextlib
 import os
 import sys
+import threading
 from types import CodeType, FunctionType
 
 from ferrule_dynamo import _core, _handover, _names, _torch_2_6
@@ -19,7 +21,25 @@ SERVED_BY = _names.CLASSES | _names.FUNCTIONS | {"set_c_recursion_limit": set_c_
 originals, torch_has = {}, {}
 _names.own += [SERVED_BY, originals, torch_has, globals()]
 
+# Held while the functions are exchanged. A fork waits for that: its child has no thread that would go on with it.
+changes = threading.RLock()
+is_changing = False
+os.register_at_fork(before=changes.acquire, after_in_parent=changes.release, after_in_child=changes.release)
 os.register_at_fork(after_in_child=_core.forked)
+
+
+@contextlib.contextmanager
+def change():
+    """One installation or uninstallation at a time. RuntimeError: one is under way in this thread, which runs a destructor or a signal handler."""
+    global is_changing
+    with changes:
+        if is_changing:
+            raise RuntimeError("ferrule_dynamo is being installed or uninstalled")
+        is_changing = True
+        try:
+            yield
+        finally:
+            is_changing = False
 
 
 def missing():
@@ -130,13 +150,19 @@ def install():
     Marks and settings that torch has hold for the hook. Functions that were compiled before are compiled again. RuntimeError: this
     interpreter has no frame hooks, a compiled region is under way, or something cannot be handed over. Does nothing where it is installed.
     """
-    if installed():
-        return
     lacking = missing()
     if lacking:
         raise RuntimeError(f"ferrule_dynamo cannot be installed: {lacking}")
+    # Before others are kept waiting: an import may wait for a thread that installs.
     import torch._C
 
+    with change():
+        if not installed():
+            install_into(torch)
+
+
+def install_into(torch):
+    """Installs the hook, which is not installed."""
     extension = torch._C._dynamo.eval_frame
     if extension.get_eval_frame_callback() is not None or _core.is_compiling():
         raise RuntimeError("ferrule_dynamo cannot be installed in a torch.compile region")
@@ -168,8 +194,13 @@ def uninstall():
 
     RuntimeError: a compiled region is under way, or something has a function of the hook, and cannot be given torch's.
     """
-    if not installed():
-        return
+    with change():
+        if installed():
+            uninstall_from_torch()
+
+
+def uninstall_from_torch():
+    """Uninstalls the hook, which is installed."""
     _names.refuse_if_held(functions_among([SERVED_BY[name] for name in originals]))
     marks = own_marks()
     # Afterwards the functions do what torch's do.
