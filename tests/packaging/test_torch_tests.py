@@ -1,0 +1,48 @@
+"""How torch's own tests are judged, run with its evaluator and with the hook: tests/dynamo/torch_tests.py."""
+
+import json
+import tempfile
+import tomllib
+import unittest
+from pathlib import Path
+
+from tests.dynamo import torch_tests
+
+
+class Judgement(unittest.TestCase):
+    def test_each_difference_is_explained(self):
+        entries = tomllib.loads(torch_tests.EXPECTED.read_text()).get("differs", [])
+        tests = [test for entry in entries for test in entry["tests"]]
+        self.assertEqual(len(tests), len(set(tests)))
+        for entry in entries:
+            self.assertGreater(len(entry["why"]), 30, entry)
+            self.assertTrue(all(test.startswith("dynamo.test_") for test in entry["tests"]), entry)
+
+    def test_what_differs_twice_has_to_be_expected(self):
+        outcomes = [("dynamo.test_a.A.same", "passed", "passed"), ("dynamo.test_a.A.fails", "E: 1", "E: 1"), ("dynamo.test_a.A.once", "passed", "E: 1"),
+                    ("dynamo.test_a.A.new", "passed", "E: 1"), ("dynamo.test_a.A.known", "E: 1", "E: 2"), ("dynamo.test_a.A.absent", "passed", "not run")]
+        again = [(test, evaluator, "passed" if test.endswith("once") else hooks) for test, evaluator, hooks in outcomes[2:]]
+        counts, wrong, notes = torch_tests.judge(outcomes, again, {"dynamo.test_a.A.known": "why", "dynamo.test_a.A.same": "why"})
+        self.assertEqual(counts, {"passed": 1, "failed the same": 1, "different once": 1, "different": 2, "different, as expected": 1})
+        self.assertEqual([line.splitlines()[0] for line in wrong], [
+            "DIFFERS: dynamo.test_a.A.new", "DIFFERS: dynamo.test_a.A.absent", "IS THE SAME, and is expected to differ: dynamo.test_a.A.same"])
+        self.assertEqual(len(notes), 1)
+        self.assertIn("dynamo.test_a.A.once", notes[0])
+
+    def test_a_test_that_ends_the_process_is_an_outcome(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "outcomes.jsonl"
+
+            def read(*lines):
+                path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                return torch_tests.read(path)
+            self.assertEqual(read({"started": "a"}, {"test": "a", "outcome": "passed"}, {"started": "b"}),
+                             ({"a": "passed", "b": torch_tests.ENDED}, False))
+            self.assertEqual(read({"started": "b"}, {"started": "c"}, {"test": "c", "outcome": "skipped"}, {"end": True}),
+                             ({"b": torch_tests.ENDED, "c": "skipped"}, True))
+            with self.assertRaises(SystemExit):
+                read({"end": False})
+
+
+if __name__ == "__main__":
+    unittest.main()
