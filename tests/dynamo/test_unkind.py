@@ -160,7 +160,7 @@ def change():
     while not end.is_set():
         ferrule_dynamo.install()
         ferrule_dynamo.uninstall()
-        time.sleep(0.01)        # a lock goes to whoever asks first
+        time.sleep(0.01)        # else the lock is never free when the fork waits for it
 thread = threading.Thread(target=change)
 thread.start()
 for _ in range(4):
