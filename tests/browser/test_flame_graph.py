@@ -184,6 +184,7 @@ class FlameGraph(Case):
                               ("ArrowRight", "work"), ("ArrowLeft", "down"), ("ArrowRight", "work"), (into, "heavy"), ("Home", "all"), (out, "all")):
                 shown.keyboard.press(key)
                 self.assertEqual(focused(), name, key)
+                self.assertTrue(shown.locator("#pointed").inner_text().startswith(name), key)
             for key in (into, into, into, "ArrowRight", "Enter"):
                 shown.keyboard.press(key)
             self.assertEqual((focused(), shown.locator("#name").inner_text()), ("work", "work"))
@@ -194,6 +195,18 @@ class FlameGraph(Case):
                 shown.keyboard.press(key)
                 self.assertEqual(focused(), name, key)
                 self.assertEqual(self.bar(shown, name).evaluate("bar => bar.offsetWidth"), whole, key)
+
+    def test_touch(self):
+        shown = self.open(PHONE, self.page, has_touch=True)
+        whole = shown.locator("#flame").evaluate("box => box.clientWidth")
+        for name in ("work", "heavy", "all"):
+            self.bar(shown, name).tap()
+            self.assertEqual(self.bar(shown, name).evaluate("bar => bar.offsetWidth"), whole)
+            self.assertTrue(shown.locator("#pointed").inner_text().startswith(name))
+        shown.locator("#functions tbody tr").filter(has_text="packed").tap()
+        self.assertEqual(shown.locator("#name").inner_text(), "packed")
+        self.bar(shown, "leaf", "callees-graph").tap()
+        self.assertEqual(shown.locator("#name").inner_text(), "leaf")
 
     def test_rows_by_keyboard(self):
         shown = self.open(DESKTOP, self.page)
