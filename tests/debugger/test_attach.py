@@ -338,7 +338,7 @@ class Refused(DebuggerCase):
 
     @needs_hooks
     def test_a_program_to_start(self):
-        self.assertIn("a process that runs, and a program to start", self.refused("-p", "1", "-m", "this"))
+        self.assertIn("-p goes with -c alone", self.refused("-p", "1", "-m", "this"))
 
     @unittest.skipIf(hasattr(sys, "remote_exec"), "only on stock")
     def test_stock(self):

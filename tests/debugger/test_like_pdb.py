@@ -11,7 +11,7 @@ import random
 import re
 import unittest
 
-from debugger_support import LikePdbCase, run_python
+from debugger_support import LikePdbCase, run_python, typed_into
 from ferrule_debugger import places
 
 SESSIONS = int(os.environ.get("SESSIONS", 24))
@@ -122,15 +122,43 @@ print(main())
 print(main())
 """
 
+# Each thread ends before the next one starts. pdb is asked to trace them.
+THREADED = """
+import sys, threading
+threading.settrace(sys.gettrace() if type(getattr(sys.gettrace(), "__self__", None)).__module__ == "pdb" else None)
+def squares(n):
+    found = []
+    for i in range(n):
+        found.append(i * i)
+    return found
+def work(n, results):
+    try:
+        results[n] = squares(n)
+        {}[n]
+    except KeyError as error:
+        results[-n] = str(error)
+def main():
+    results = {}
+    for n in range(3):
+        thread = threading.Thread(target=work, args=(n, results))
+        thread.start(), thread.join()       # no line of its own in between
+    return results
+print(main())
+print(main())
+"""
+
 # How often each kind of command comes.
 KINDS = {"break": 6, "name": 1, "change": 2, "next": 6, "step": 6, "return": 3, "until": 2,
          "continue": 6, "look": 4, "run": 1}
 WITHOUT_STEPS = {"break": 6, "name": 1, "change": 2, "continue": 8, "look": 4}
+# `step` goes through asyncio and threading, which depend on time.
+WITHIN_TASKS = {kind: often for kind, often in KINDS.items() if kind != "step"}
 # It is left in its first line, since pdb's own exceptions do not leave tasks well.
 END_WITHOUT_STEPS = [f"disable {' '.join(map(str, range(1, 50)))}", "c", "c", "q", ""]
 
 
 def commands(random_, text, kinds=KINDS):
+    """Commands for one of the programs. Frames of libraries, which `w` prints in another way than pdb, are in the others."""
     lines = text.splitlines()
     with_code = places.compiled_lines(text, "")
     numbers = [number for number, line in enumerate(lines, 1)
@@ -146,7 +174,7 @@ def commands(random_, text, kinds=KINDS):
             "change": random_.choice(("disable 1", "enable 1", "cl 1", "cl 2", "ignore 1 2",
                                       "ignore 2 1", "condition 1 True", "disable 2")),
             "until": random_.choice(("unt", f"unt {place}")),
-            "look": random_.choice(("u", "d", "w", "b", "a", "retval", "display len(locals())",
+            "look": random_.choice(("u", "d", "w" if text in PROGRAMS else "a", "b", "a", "retval", "display len(locals())",
                                     "p sorted(name for name in locals() if name[0] != '_')",
                                     "commands 1\nsilent\np 1\nend", "commands 1\nc\nend")),
         }.get(kind, kind))
@@ -172,6 +200,17 @@ class LikePdb(LikePdbCase):
                 self.assert_like_pdb(program.path, typed)
 
 
+    def test_breakpoints_in_threads(self):
+        for number in range(FIRST, FIRST + SESSIONS // 2):
+            random_ = random.Random(number)
+            program = self.program(THREADED)
+            typed = commands(random_, THREADED, WITHOUT_STEPS)
+            with self.subTest(number=number, typed=typed):
+                ours, pdbs = (re.sub(r"\[(Thread-\d+ \(work\)|MainThread)\]\n", "", typed_into(
+                    debugger, program.path, "\n".join([*typed, *END_WITHOUT_STEPS]))) for debugger in ("ferrule_debugger", "pdb"))
+                self.assertEqual(ours, pdbs)
+
+
 class Traced(LikePdbCase):
     BEGIN = """if True:
         import sys
@@ -185,9 +224,9 @@ class Traced(LikePdbCase):
         """As by coverage: this debugger prints the same in both."""
         for number in range(FIRST, FIRST + SESSIONS // 2):
             random_ = random.Random(number)
-            text = random_.choice(PROGRAMS)
+            text = random_.choice((*PROGRAMS, NOT_STEPPED, THREADED))
             program = self.program(text)
-            typed = "\n".join([*commands(random_, text), "q", ""])
+            typed = "\n".join([*commands(random_, text, KINDS if text in PROGRAMS else WITHIN_TASKS), "q", ""])
             with self.subTest(number=number, typed=typed):
                 traced, alone = (run_python(
                     ["-c", self.BEGIN, program.path, tracer], typed, PYTHONHASHSEED="0") for tracer in ("tracer", "None"))

@@ -22,13 +22,13 @@ class Lists(DebuggerCase):
             started.wait()
             thread = threading.Thread(target=work, name="worker")
             thread.start()
-            thread.join()
+            thread.join()               # joins
         """)
         said = run_python(["-m", "ferrule_debugger", program.path],
                           f"b {program.line('work')}\nc\nthreads\nthreads x\nhelp threads\nq\n")
-        self.assertRegex(said, r"\n> worker: .*program\.py\(%d\)work\(\)\n" % program.line("work"))
-        self.assertRegex(said, r"  waiter \(daemon\): .*threading\.py\(\d+\)wait\(\)\n")
-        self.assertRegex(said, r"  MainThread: .*\(\d+\)join\(\)\n")
+        self.assertRegex(said, r"\n> \d+ worker: .*program\.py\(%d\)work\(\)\n" % program.line("work"))
+        self.assertRegex(said, r"  \d+ waiter \(daemon\): .*program\.py\(%d\)waits\(\)\n" % program.line("waits"))
+        self.assertRegex(said, r"  1 MainThread: .*program\.py\(%d\)<module>\(\)\n" % program.line("joins"))
         self.assertIn("*** Invalid argument: x", said)
         self.assertIn("List the threads", said)
 
@@ -48,7 +48,7 @@ class Lists(DebuggerCase):
         self.assertIn("(Pdb) *** No loop of asyncio runs in this thread", said)
         for mark, name, line, function in ((">", "child 0", "child", "child"), (" ", "child 1000", "sleeps", "child"),
                                            (" ", "Task-1", "main", "main")):
-            self.assertRegex(said, rf"{mark} {name}: .*program\.py\({program.line(line)}\){function}\(\)\n")
+            self.assertRegex(said, rf"{mark} \d+ {name}: .*program\.py\({program.line(line)}\){function}\(\)\n")
         self.assertIn("*** Invalid argument: x", said)
         self.assertIn("List the asyncio tasks", said)
 

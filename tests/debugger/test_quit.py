@@ -71,6 +71,7 @@ class Ends(DebuggerCase):
                     self.assertEqual((said.count("begins"), said.count("cleaned up")), (1, 1), said)
                     self.assertNotIn("not reached", said)
                     self.assertNotIn("ExceptionGroup", said)
+                    self.assertNotIn("never retrieved", said)
                     self.assertNotIn("post mortem", said)
 
     def test_run_in_a_task_and_in_a_callback(self):

@@ -276,7 +276,7 @@ class Processes(DebuggerCase):
                 def function():
                     return 5
                 debugger = ferrule_debugger.Pdb(stdout=out,
-                                                stdin=io.StringIO("p 40 + 2\\\\ncontinue\\\\n"),
+                                                stdin=io.StringIO("threads\\\\np 40 + 2\\\\ncontinue\\\\n"),
                                                 nosigint=True, readrc=False)
                 debugger.runcall(function)
                 print("42" in out.getvalue())

@@ -1,11 +1,12 @@
-"""python -m ferrule_debugger [-h] [-c command] (-m module | -p pid | script.py) [arguments]"""
+"""python -m ferrule_debugger [-h] [-c command] [--keep] [--children] (-m module | -p pid | script.py) [arguments]"""
 
 import argparse
 import itertools
+import os
 import pdb
 import sys
 
-from . import Pdb, attach, install, missing
+from . import Pdb, attach, children, install, keeping, missing
 from .debugger import end_soon
 
 DESCRIPTION = """\
@@ -19,11 +20,13 @@ then from -c. "-c continue" runs the program until an exception or the end,
 def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m ferrule_debugger", description=DESCRIPTION, allow_abbrev=False,
-        usage="%(prog)s [-h] [-c command] (-m module | -p pid | script.py) [arguments]",
+        usage="%(prog)s [-h] [-c command] [--keep] [--children] (-m module | -p pid | script.py) [arguments]",
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-c", "--command", action="append", metavar="command", help="a command of the debugger")
     parser.add_argument("-m", dest="module", metavar="module", help="debug a module, as python -m runs it")
     parser.add_argument("-p", "--pid", type=int, metavar="pid", help="debug a process that runs, which continues after quit")
+    parser.add_argument("--keep", action="store_true", help="set the breakpoints of the last session, and keep those of this one")
+    parser.add_argument("--children", action="store_true", help="stop at breakpoints in the Pythons that the program starts, too")
     parser.add_argument("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
@@ -48,8 +51,8 @@ def main():
     own = _own(sys.argv[1:])
     options = parser.parse_args(own)
     if options.pid is not None:
-        if options.module or options.script:
-            parser.error("a process that runs, and a program to start")
+        if options.module or options.script or options.keep or options.children:
+            parser.error("-p goes with -c alone: the process runs already")
         if not hasattr(sys, "remote_exec"):
             parser.error("-p needs sys.remote_exec(), which Ferrule has")
         sys.exit(attach.main(options.pid, options.command or ()))
@@ -59,10 +62,19 @@ def main():
     if (lacking := missing()) is not None:
         print(f"{lacking} Code is found by events of sys.monitoring instead.", file=sys.stderr)
     # pdb would take options from the arguments of the program.
-    Pdb.arguments, sys.argv[1:] = sys.argv[1 + len(own):], own
+    Pdb.arguments, sys.argv[1:] = sys.argv[1 + len(own):], [each for each in own if each not in ("--keep", "--children")]
+    keeping.keep_history()
+    if options.children:
+        children.follow()
+    if options.keep:
+        Pdb.kept = keeping.Kept(options.module or os.path.realpath(options.script[0]))
     # The program has the globals of this module from here on.
-    end, run = end_soon, pdb.main
-    run()
+    debugger, end, run = Pdb, end_soon, pdb.main
+    try:
+        run()
+    finally:
+        if debugger.kept is not None and debugger.running is not None:
+            debugger.kept.save(debugger.running)
     end()
 
 

@@ -10,6 +10,7 @@ import threading
 
 from . import breakpoints
 from .events import CATCH_RAISED, CATCH_UNCAUGHT, DISABLE
+from .others import wait_while_held
 from .session import session
 from .turns import WITHOUT_GIL
 
@@ -49,15 +50,18 @@ def _line_at(code, offset):
     return None
 
 
-def _leave():
-    """Leave a thread by the exception that was raised in another one's prompt."""
-    if _getframe(2).f_globals.get("__package__") != __package__:
+def _interrupt():
+    """Do what was typed at another thread's prompt: wait, stop, or leave this thread by an exception."""
+    frame = _getframe(2)
+    if frame.f_globals.get("__package__") != __package__:
+        wait_while_held()
         session.raise_here()
+        session.stop_here(frame)
 
 
 def _at_line(code, line):
-    if session.raising:
-        _leave()
+    if session.events.interrupting:
+        _interrupt()
     key = id(code)
     entry = _entries.get(key)
     if entry is None:
@@ -69,7 +73,7 @@ def _at_line(code, line):
     if place is not None:
         _stop_at(place, _getframe(1), line)
         return None
-    if WITHOUT_GIL:
+    if WITHOUT_GIL or session.events.interrupting:
         return None
     # The line may be wanted by now. Nothing is called from here on, so no other thread comes in
     # between this look and the end of the event.
@@ -88,15 +92,16 @@ def _stop_at(place, frame, line):
 
 
 def _at_jump(code, offset, destination):
-    if session.raising:
-        _leave()
-        return None
+    keep = DISABLE
+    if session.events.interrupting:
+        _interrupt()
+        keep = None
     # A loop on a single line has no other event for its next round.
     if destination > offset:
-        return DISABLE
+        return keep
     line = _line_at(code, destination)
     if line is None or line != _line_at(code, offset):
-        return None if MAY_BE_COMPILED else DISABLE
+        return None if MAY_BE_COMPILED else keep
     entry = _entries.get(id(code))
     if entry is None:
         return None
@@ -127,8 +132,8 @@ def _at_unwind(code, offset, exception):
 
 
 def _at_raise(code, offset, exception):
-    if session.raising:
-        _leave()
+    if session.events.interrupting:
+        _interrupt()
     frame = _getframe(1)
     # Near the limit of recursion, a call that is not needed may be the one that fails.
     if session.events.watches and (watcher := _watcher(frame)) is not None:
@@ -144,8 +149,8 @@ def _at_raise(code, offset, exception):
 
 
 def _at_stop_iteration(code, offset, exception):
-    if session.raising:
-        _leave()
+    if session.events.interrupting:
+        _interrupt()
     frame = _getframe(1)
     if (watcher := _watcher(frame)) is not None:
         watcher.at_exception(frame, exception)

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from . import colours
+from . import colours, keeping
 from .debugger import Pdb
 from .session import session
 
@@ -38,7 +38,7 @@ attach.{call}
 _attached = None
 
 
-class _Terminal:
+class Terminal:
     """The terminal of the other side: standard input and output of a debugger."""
 
     encoding = "utf-8"
@@ -64,9 +64,13 @@ class _Terminal:
         prompt, self._line = self._line, ""
         self._send(text="", prompt=prompt)
         try:
-            return json.loads(self._received.readline() or '{"line": ""}')["line"]
+            return self.receive()["line"]
         except (OSError, ValueError):       # it was closed, or is gone
             return ""
+
+    def receive(self):
+        """The next message of the other side."""
+        return json.loads(self._received.readline())
 
     def _send(self, **message):
         try:
@@ -78,13 +82,18 @@ class _Terminal:
         self._received.close()
         self._connection.close()
 
+    def replace(self, other):
+        """Use the connection of another one from now on."""
+        self.close()
+        self._connection, self._received = other._connection, other._received
+
 
 class Attached(Pdb):
     """A debugger whose end leaves the program running."""
 
     def __init__(self, terminal, has_colours):
         self._has_colours = has_colours
-        self._first = bdb.Breakpoint.next       # the program may have breakpoints of its own
+        self.first_point = bdb.Breakpoint.next       # the program may have breakpoints of its own
         super().__init__(stdin=terminal, stdout=terminal, nosigint=True, readrc=False)
 
     def wants_colours(self):
@@ -96,7 +105,7 @@ class Attached(Pdb):
         End the debugger. Its breakpoints are cleared, and the program continues.
         """
         global _attached
-        for point in bdb.Breakpoint.bpbynumber[self._first:]:
+        for point in bdb.Breakpoint.bpbynumber[self.first_point:]:
             if point is not None:
                 with contextlib.suppress(KeyError, ValueError):     # one that the program has made since
                     self.clear_bpbynumber(point.number)
@@ -128,7 +137,7 @@ def begin(path, frame, has_colours):
     except OSError:     # the debugger has ended
         connection.close()
         return
-    terminal = _Terminal(connection)
+    terminal = Terminal(connection)
     if _attached is not None:
         terminal.write("Another debugger is attached to this process.\n")
         terminal.close()
@@ -323,10 +332,7 @@ class _Client:
 
 def main(pid, commands):
     """Debug the process `pid` in this terminal. Returns an exit status."""
-    try:
-        import readline  # noqa: F401 (for input())
-    except ImportError:
-        pass
+    keeping.keep_history()
     with tempfile.TemporaryDirectory(prefix="ferrule-debugger-", ignore_cleanup_errors=True) as directory:
         client = _Client(pid, directory, commands)
         before = signal.signal(signal.SIGINT, client.at_sigint)

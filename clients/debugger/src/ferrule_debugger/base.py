@@ -12,8 +12,9 @@ from . import breakpoints, catching, turns
 from .at_events import thread
 from .catching import RUNNERS, is_own
 from .events import ALL_LINES, CATCH_RAISED, INSTRUCTIONS, NO_LINES
+from .others import current_task
 from .per_thread import RUNNING, STEPPING, WATCHING, Here, MadeOnce, OfThread, Watched
-from .session import leave_task, session
+from .session import leave_loop, session
 
 
 _entries = session.events.entries
@@ -96,7 +97,24 @@ class Bdb(bdb.Bdb):
 
     def stop_at_instruction(self, watched):
         """Stop at the next instruction of a frame."""
-        frame, outer = watched.shown, self.enterframe
+        self._begin(watched.shown, lambda: self._continue(WATCHING, [watched]))
+
+    def stop_in_thread(self, frame, command, stop_in, line):
+        """Another thread has asked for `command` (next, step, until, return) in a frame of this thread, which is in `frame`."""
+        caller = frame
+        while caller not in (None, stop_in):
+            caller = caller.f_back
+        arrived = frame is stop_in and (command == "next" or (command == "until" and frame.f_lineno >= line))
+        if caller is None or command == "step" or arrived:
+            self.set_trace(frame)       # also where the other frame has ended
+        elif command == "until":
+            self._begin(frame, lambda: self.set_until(stop_in, line))
+        else:
+            self._begin(frame, lambda: getattr(self, f"set_{command}")(stop_in))
+
+    def _begin(self, frame, go):
+        """Begin in a thread that is in `frame`, as one that continues by the command `go`."""
+        outer = self.enterframe
         with session.lock:      # or another thread may end the session before there is a watch
             has_tool = session.enter(self, False)
             self.reset()
@@ -106,7 +124,7 @@ class Bdb(bdb.Bdb):
             self.enterframe = frame
             try:
                 if has_tool:
-                    self._continue(WATCHING, [watched])
+                    go()
                 else:
                     self.set_stepinstr()
             finally:
@@ -114,6 +132,9 @@ class Bdb(bdb.Bdb):
 
     def set_continue(self):
         super().set_continue()
+        self._continue_in_another_task()
+        if session.holder == threading.get_ident():
+            session.release()
         if not self.breaks:
             session.leave(self, False)
 
@@ -130,6 +151,11 @@ class Bdb(bdb.Bdb):
 
     def _set_stop(self, stopframe, returnframe, stoplineno, opcode):
         session.mend()
+        here, task = self._here, current_task()
+        if here.mode is WATCHING and here.task not in (None, task) and here.watched:
+            here.interrupted.append((here.task, self.stopframe, self.returnframe, self.stoplineno))
+        here.interrupted = [one for one in here.interrupted if one[0] is not task]
+        here.task = task
         super()._set_stopinfo(stopframe, returnframe, stoplineno, opcode)
         if session.events.tool is None or (stopframe is None and stoplineno != -1):
             mode = STEPPING     # without a tool, as bdb does it
@@ -155,8 +181,22 @@ class Bdb(bdb.Bdb):
             self._trace_no_more()
         self._watch(watched)
 
+    def _continue_in_another_task(self):
+        """Continue the last next, until or return that a stop in another task has interrupted."""
+        here = self._here
+        while here.interrupted:
+            task, *stop = here.interrupted.pop()
+            if not task.done():
+                with session.lock:
+                    self._set_stop(*stop, False)
+                here.task = task
+                return
+
     def _end_step(self):
         self._here.mode = RUNNING
+        self._here.interrupted.clear()
+        if session.holder == threading.get_ident():
+            session.release()
         self._trace_no_more()
         self._watch([])
 
@@ -283,7 +323,7 @@ class Bdb(bdb.Bdb):
             except BaseException as error:
                 self._end_step()        # as CPython does for a trace function
                 if isinstance(error, SystemExit | bdb.BdbQuit):
-                    leave_task()
+                    leave_loop()
                 if type(error) is bdb.BdbQuit:
                     runs_here = (self._runs_in or threading.main_thread().ident) == threading.get_ident()
                     raise (Quit if runs_here else SystemExit)(1) from None

@@ -115,6 +115,12 @@ def is_library(code):
         name.startswith(_LIBRARY) and "site-packages" not in name and "dist-packages" not in name)
 
 
+def is_others(code):
+    """Whether code is of the standard library or an installed package, not of the program."""
+    name = code.co_filename
+    return is_library(code) or "site-packages" in name or "dist-packages" in name
+
+
 def is_programs(frame):
     """Whether a frame is the program's, and not called by the debugger."""
     while frame is not None and frame.f_code not in _BELOW_PROGRAM:

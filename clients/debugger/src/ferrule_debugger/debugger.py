@@ -15,6 +15,8 @@ import weakref
 from . import awaiting, catching, colours, places
 from .base import Bdb, Quit
 from .breakpoints import real_path
+from .looking import Looking
+from .others import OthersAtPrompt
 from .session import session
 
 # The thread whose prompt was the last one, and those that have one. Debuggers share the terminal.
@@ -33,20 +35,28 @@ def _raise_in(thread):
     return raise_in(c_ulong(thread.ident), py_object(KeyboardInterrupt)) == 1
 
 
-def _place(frame):
-    if frame is None:
-        return "nowhere"
-    return f"{frame.f_code.co_filename}({frame.f_lineno}){frame.f_code.co_name}()"
+def _typed_so_far():
+    """What is in the buffer of readline, which another thread's input() keeps after Ctrl-C."""
+    readline = sys.modules.get("readline")
+    return readline.get_line_buffer() if readline else ""
+
+
+def forget_last_thread():
+    """Another process has the prompt: the next one names its thread."""
+    global _last_thread
+    _last_thread = weakref.ref(object)
 
 
 class Restart(SystemExit, pdb.Restart):
     """What `run` raises: a task hands a SystemExit on."""
 
 
-class Pdb(pdb.Pdb, Bdb):
+class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
     """pdb.Pdb without its price."""
 
     arguments = None    # of the program, where the command line had some
+    kept = None         # keeping.Kept: the breakpoints of the session before
+    running = None      # the debugger of `python -m ferrule_debugger`
     _in_command = False
     _plain_prompt = "(Pdb) "
     _is_coloured = False
@@ -57,6 +67,9 @@ class Pdb(pdb.Pdb, Bdb):
     def _run(self, target):
         if Pdb.arguments is not None:
             sys.argv[1:], Pdb.arguments = Pdb.arguments, None
+            Pdb.running = self
+            if Pdb.kept is not None:
+                Pdb.kept.load(self)
         super()._run(target)
 
     def interaction(self, frame, tb_or_exc):
@@ -67,6 +80,7 @@ class Pdb(pdb.Pdb, Bdb):
             self.message(f"[{thread.name}]")
         _last_thread = weakref.ref(thread)
         self._is_coloured = self.wants_colours()
+        session.hold_others()
         session.mend()
         while session.losses:
             self.error(session.losses.pop())
@@ -175,43 +189,6 @@ class Pdb(pdb.Pdb, Bdb):
             return None
         self._here.awaits = awaiting.Awaited(code, self.curframe, self.curframe_locals, self.curindex == len(self.stack) - 1)
         return pdb.Pdb.do_continue(self, "")
-
-    # --- Threads and tasks. ---------------------------------------------------------------------
-
-    def do_threads(self, arg):
-        """threads
-
-        List the threads, and where each is.
-        """
-        if arg:
-            self._print_invalid_arg(arg)
-            return
-        frames = sys._current_frames()
-        for thread in threading.enumerate():
-            here = thread is threading.current_thread()
-            frame = self.stack[-1][0] if here and self.stack else frames.get(thread.ident)
-            self.message(f"{'>' if here else ' '} {thread.name}{' (daemon)' if thread.daemon else ''}: {_place(frame)}")
-
-    def do_tasks(self, arg):
-        """tasks
-
-        List the asyncio tasks of the loop that runs in this thread, and where each is.
-        """
-        if arg:
-            self._print_invalid_arg(arg)
-            return
-        asyncio = sys.modules.get("asyncio")
-        try:
-            current, tasks = asyncio and asyncio.current_task(), asyncio and asyncio.all_tasks()
-        except RuntimeError:
-            tasks = None
-        if not tasks:
-            self.error("No loop of asyncio runs in this thread")
-            return
-        for task in sorted(tasks, key=lambda task: task.get_name()):
-            stack = task.get_stack()
-            frame = self.stack[-1][0] if task is current and self.stack else stack[-1] if stack else None
-            self.message(f"{'>' if task is current else ' '} {task.get_name()}: {_place(frame)}")
 
     # --- Exceptions. ----------------------------------------------------------------------------
 
@@ -330,6 +307,12 @@ class Pdb(pdb.Pdb, Bdb):
 
     def sigint_handler(self, signum, frame):
         session.raise_here()
+        session.release()
+        if session.prompting_child is not None:
+            session.given_up = _typed_so_far()
+            self.message(f"\n--KeyboardInterrupt--\n{self._plain_prompt}", end="")
+            self.stdout.flush()
+            return
         if _prompting and _prompting[-1][0] is not threading.current_thread():
             # The main thread runs this, and another one has the prompt: Ctrl-C is for that one.
             thread, debugger = _prompting[-1]
@@ -341,8 +324,8 @@ class Pdb(pdb.Pdb, Bdb):
     def _interrupt(self, thread):
         if self._in_command and _raise_in(thread):
             return
-        if self.use_rawinput and "readline" in sys.modules:
-            self._given_up = sys.modules["readline"].get_line_buffer()
+        if self.use_rawinput:
+            self._given_up = _typed_so_far()
         self.message(f"\n--KeyboardInterrupt--\n{self._plain_prompt}", end="")
         self.stdout.flush()
 
@@ -431,7 +414,7 @@ class Pdb(pdb.Pdb, Bdb):
             return
         place, text = parts.groups()
         try:
-            code = compile("f" + text, "<log>", "eval")
+            compile("f" + text, "<log>", "eval")
         except SyntaxError as error:
             self.error(f"Invalid text {text}: {error.msg}")
             return
@@ -440,6 +423,13 @@ class Pdb(pdb.Pdb, Bdb):
         if bdb.Breakpoint.next == next_number:
             return
         point = bdb.Breakpoint.bpbynumber[-1]
+        self.set_log(point, text)
+
+    complete_log = pdb.Pdb.complete_break
+
+    def set_log(self, point, text):
+        """Have a breakpoint print a text, an f-string in quotes, where it would stop."""
+        code = compile("f" + text, "<log>", "eval")
         listed = point.bpformat
 
         def log(frame):
@@ -449,10 +439,8 @@ class Pdb(pdb.Pdb, Bdb):
                 said = f"*** The log of breakpoint {point.number} has raised {self._format_exc(error)}"
             self.message(said)
 
-        point.log = log
+        point.log, point.log_text = log, text
         point.bpformat = lambda: f"{listed()}\n\tlog {text}"
-
-    complete_log = pdb.Pdb.complete_break
 
     def _is_loaded(self, file):
         return session.knows(file) or any(

@@ -21,8 +21,8 @@ INSTRUCTIONS, ALL_LINES, NO_LINES = -1, 0, sys.maxsize
 WATCH_EVERYWHERE = _E.RAISE | _E.PY_UNWIND
 # What catches need.
 CATCH_RAISED, CATCH_UNCAUGHT = _E.RAISE, _E.PY_UNWIND
-# Where a thread is to be left by an exception.
-LEAVE_EVERYWHERE = _E.LINE | _E.JUMP | _E.RAISE
+# Where threads are to be interrupted: left by an exception, stopped, or kept waiting.
+INTERRUPT_EVERYWHERE = _E.LINE | _E.JUMP | _E.RAISE
 FIND_EVERYWHERE = _E.PY_START | _E.PY_RESUME
 
 NAME = "ferrule_debugger"
@@ -61,7 +61,7 @@ class Events:
         self._lock = threading.RLock()
         self.watches = 0        # of all code objects, those that are paused too
         self._finding = False
-        self._leaving = False
+        self.interrupting = False
         self.catching = 0       # events of catches
         self._callbacks = {}    # event -> function
         self._lost = False      # the tool id was, since the last mend()
@@ -96,7 +96,7 @@ class Events:
     def _forget_all(self):
         self.entries.clear()
         self._callbacks.clear()
-        self.watches, self._finding, self._leaving, self.catching, self.tool = 0, False, False, 0, None
+        self.watches, self._finding, self.interrupting, self.catching, self.tool = 0, False, False, 0, None
 
     def call(self, callbacks):
         """Call these functions: {event: function}."""
@@ -193,11 +193,15 @@ class Events:
                 self._finding = on
                 self._everywhere()
 
-    def leave(self, on):
+    def interrupt(self, on):
         """Report each line of all threads, or stop it."""
         with self._lock:
-            if self._keep_tool():
-                self._leaving = on
+            if on != self.interrupting and self._keep_tool():
+                self.interrupting = on
+                if on:      # lines that were disabled are reported too
+                    for entry in list(self.entries.values()):
+                        if (code := entry.reference()) is not None:
+                            self._apply(code, entry)
                 self._everywhere()
 
     def catch(self, events):
@@ -252,8 +256,8 @@ class Events:
         events = self.catching | (WATCH_EVERYWHERE if self.watches else 0)
         if self._finding:
             events |= FIND_EVERYWHERE
-        if self._leaving:
-            events |= LEAVE_EVERYWHERE
+        if self.interrupting:
+            events |= INTERRUPT_EVERYWHERE
         if monitoring.get_events(self.tool) == events:
             return False
         monitoring.set_events(self.tool, events)

@@ -21,8 +21,11 @@ _RESUMABLE = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType
 
 def _may_read_all_stacks():
     """Not without the GIL, as they change. Nor where there are other interpreters' stacks."""
-    if turns.WITHOUT_GIL:
-        return False
+    return not turns.WITHOUT_GIL and is_only_interpreter()
+
+
+def is_only_interpreter():
+    """Whether there is no other interpreter: the objects of its frames would be freed where they were not made."""
     try:
         import _interpreters
     except ImportError:

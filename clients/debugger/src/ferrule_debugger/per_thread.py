@@ -38,6 +38,8 @@ class Here(threading.local):
     def __init__(self):
         self.mode = RUNNING
         self.watched = []           # Watched
+        self.task = None            # the asyncio task in which the last command was given
+        self.interrupted = []       # commands that a stop in another task has interrupted: (task, arguments of _set_stop)
         self.pauses = 0             # how often that was paused
         self.ended = False          # the frame to stop in has ended: the next event stops
         self.passed = None          # (frame, line, instruction): its breakpoints were looked at already

@@ -16,15 +16,32 @@ EVENTS_LOST = "The program has taken the debugger's events of sys.monitoring. Th
 TOOL_LOST = "The program has taken the debugger's tool id, and none is free: no breakpoint stops."
 
 
-def leave_task():
-    """Let the task that runs, if one does, end by an exception that asyncio need not report."""
-    current_task = getattr(sys.modules.get("asyncio"), "current_task", None)
+def leave_loop():
+    """Have this thread's event loop, if one runs, report no task that ends by a SystemExit: it is handed on."""
+    asyncio = sys.modules.get("asyncio")
     try:
-        task = current_task and current_task()
-    except RuntimeError:        # no loop runs
+        loop = asyncio.get_running_loop()
+        theirs = loop.get_exception_handler()
+    except (AttributeError, RuntimeError):      # no loop runs
         return
-    if task is not None:
-        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    def report(loop, context):
+        if isinstance(context.get("exception"), SystemExit):
+            return
+        if theirs is not None:
+            theirs(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(report)
+
+
+def _is_alive(identifier):
+    """Whether there is a thread of this number.
+
+    sys._current_frames() has other interpreters' too, and threading.enumerate() takes a lock, which an event may be within.
+    """
+    return identifier in threading._active
 
 
 class Session:
@@ -44,7 +61,13 @@ class Session:
         self.owner = None       # the debugger in force
         self.callbacks = {}     # event -> function
         self.at_start = None    # what a frame hook calls
-        self.raising = {}       # id of a thread -> the exception that it is to be left by
+        # What threads do at the next line that they run, by their ids.
+        self.raising = {}       # the exception that one is to be left by
+        self.stopping = {}      # what stops one: arguments of Bdb.stop_in_thread(), after the debugger
+        self.holds = False      # whether threads wait while one has a prompt, or steps
+        self.holder = None      # the one that they wait for
+        self.prompting_child = None     # the number of the process that has the prompt, if a child has it
+        self.given_up = ""      # what was typed there before Ctrl-C
         self.losses = set()     # what the program has taken, and was not reported yet
 
     def has(self, debugger):
@@ -78,9 +101,9 @@ class Session:
         with self.lock:
             if self._owners or self.events.watches:
                 return
-            if self.raising and not self.raising.keys().isdisjoint(sys._current_frames()):
+            if any(map(_is_alive, self.raising | self.stopping)):
                 return
-            self.raising.clear()
+            self._interrupt_none()
             if self._finder is not None:
                 self._finder.stop()
                 self._finder = None
@@ -92,17 +115,76 @@ class Session:
         """Raise exceptions in other threads, {id of a thread: exception}, at the next line that each runs."""
         with self.lock:
             self.raising.update(exceptions)
-            self.events.leave(True)
+            self.holder = None
+            self._interrupt()
 
     def raise_here(self):
         """Raise what is to be raised in this thread."""
         exception = self.raising.pop(threading.get_ident(), None)
         if exception is not None:
-            if not self.raising:
-                self.events.leave(False)
+            with self.lock:
+                self._interrupt()
                 self.end_if_idle()
-            leave_task()
+            leave_loop()
             raise exception
+
+    def stop_in(self, thread, debugger, command, frame, line):
+        """Have a debugger stop another thread, or start a command for one of its frames there. False: it cannot."""
+        with self.lock:
+            if self.events.tool is None or not _is_alive(thread):
+                return False
+            self.stopping[thread] = debugger, command, frame, line
+            if self.holder is not None:
+                self.holder = thread
+            self._interrupt()
+            return True
+
+    def stop_here(self, frame):
+        """Stop this thread if it is to be stopped."""
+        stop = self.stopping.pop(threading.get_ident(), None)
+        if stop is not None:
+            debugger, *how = stop
+            debugger.stop_in_thread(frame, *how)
+            with self.lock:
+                self._interrupt()
+
+    def hold(self, on=True):
+        """Have the other threads wait for this one, as far as it has a prompt or steps; or no longer."""
+        with self.lock:
+            self.holds = on
+            self.hold_others() if on else self.release()
+
+    def hold_others(self):
+        """Others wait for this thread, if they are to."""
+        if self.holds:
+            with self.lock:
+                self.holder = threading.get_ident()
+                self._interrupt()
+
+    def release(self):
+        """No thread waits for another one."""
+        if self.holder is not None:
+            with self.lock:
+                self.holder = None
+                self._interrupt()
+
+    def is_held(self):
+        """Whether this thread is to wait for another one."""
+        holder = self.holder
+        if holder in (None, threading.get_ident()):
+            return False
+        if _is_alive(holder):
+            return True
+        self.release()      # it has ended
+        return False
+
+    def _interrupt(self):
+        self.events.interrupt(bool(self.raising or self.stopping or self.holder is not None))
+
+    def _interrupt_none(self):
+        self.raising.clear()
+        self.stopping.clear()
+        self.holder = None
 
     def _in_force(self):
         owner = self.owner = self._owners[-1][0] if self._owners else None
@@ -213,7 +295,7 @@ class Session:
     def renew_locks(self):
         """In a child process: the threads that may have held them are not there."""
         self.lock = threading.RLock()
-        self.raising.clear()
+        self._interrupt_none()
         self.events.renew_lock()
         self._index.renew_lock()
 
