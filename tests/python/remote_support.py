@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import unittest
@@ -30,8 +31,14 @@ print("end", flush=True)
 """
 
 
+# What `./configure --without-remote-debug` leaves out.
+LEFT_OUT = "--without-remote-debug" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+
+
 class RemoteTestCase(unittest.TestCase):
     def setUp(self):
+        if LEFT_OUT:
+            self.skipTest("this interpreter was built without remote debugging")
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.directory = directory.name

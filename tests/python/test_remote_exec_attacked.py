@@ -8,7 +8,7 @@ import unittest
 
 import _remoteexec
 
-from remote_support import LOOP, WAIT, Area, RemoteTestCase
+from remote_support import LEFT_OUT, LOOP, WAIT, Area, RemoteTestCase
 from support import STOCK_PYTHON, needs_framecore, needs_stock
 
 NOBODY = 65534
@@ -119,6 +119,24 @@ class Refused(RemoteTestCase):
         with open(read, encoding="utf-8") as pipe:
             self.assertRegex(pipe.read(), f"^PermissionError: .*process {process.pid} may not be debugged by this one")
         self.assertEqual(self.ends_well(process), "")
+
+
+@needs_framecore
+class LeftOut(unittest.TestCase):
+    """`./configure --without-remote-debug`."""
+
+    @unittest.skipUnless(LEFT_OUT, "this interpreter was built with remote debugging")
+    def test_no_script_is_sent_or_taken(self):
+        with self.assertRaisesRegex(RuntimeError, "built without remote debugging"):
+            sys.remote_exec(os.getpid(), __file__)
+        with self.assertRaisesRegex(RuntimeError, "is no Ferrule that takes scripts"):
+            _remoteexec.remote_exec(os.getpid(), __file__)
+
+    def test_the_message_is_that_of_the_build(self):
+        run = subprocess.run([sys.executable, "-X", "disable-remote-debug", "-c", "import sys; sys.remote_exec(1, '/dev/null')"],
+                             capture_output=True, text=True, check=False)
+        self.assertIn("RuntimeError: " + ("this interpreter was built without remote debugging" if LEFT_OUT else
+                                          "remote debugging is not enabled in this process"), run.stderr)
 
 
 @needs_framecore
