@@ -69,9 +69,10 @@ def counted():
             for name, counter in sorted(counters.items()) if counter}
 
 
-def record(program):
-    """Runs one program, and returns all that is compared."""
-    torch._dynamo.reset()
+def record(program, reset=True):
+    """Runs one program, and returns all that is compared. Without a reset, what was compiled before is still there."""
+    if reset:
+        torch._dynamo.reset()
     counters.clear()
     guard_failures.clear()
     torch.manual_seed(0)

@@ -2,13 +2,16 @@
 
     python run_programs.py hooks breaks out.json [program...]
 
-The hook is installed before torch is imported (`hooks`); when torch has compiled and run a function (`late`); or again and again, and
-uninstalled for every other program (`changing`).
+The hook is installed before torch is imported (`hooks`); when torch has compiled and run a function (`late`); again and again, and
+uninstalled for every other program (`changing`); or when all programs have run, for another time, in which what was compiled is still there
+(`middle`; `again` is that without a hook).
 """
 
 import importlib
 import json
 import sys
+
+TWICE = ("again", "middle")
 
 
 def programs(module):
@@ -53,7 +56,10 @@ def main():
             continue
         if way == "changing":
             change(number % 2)
-        noted[name] = record(program)
+        noted[name] = record(program, reset=way not in TWICE)
+    if way in TWICE:
+        change(way == "middle")
+        noted = {name: record(found[name], reset=False) for name in noted}
     with open(out, "w") as file:
         json.dump(noted, file, indent=1)
 

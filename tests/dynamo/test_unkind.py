@@ -279,6 +279,27 @@ print(json.dumps(seen))
         self.assertEqual(hooks, ["KeyboardInterrupt", None, "SystemExit", None, [2.0] * 4, None])
         self.assertEqual(evaluator, [[2.0] * 4, None] * 3)
 
+    @unittest.skipIf(TORCH_2_6, "this torch has no such hook")
+    def test_a_guard_complete_hook_raises(self):
+        """Its exception is the call's; with the evaluator the process aborts."""
+        seen = run_script("hooks", COMPILES + """
+E, seen = torch._C._dynamo.eval_frame, []
+
+def fails(hit):
+    raise LookupError(hit)
+f = compiled(lambda x: x + 1)
+f(x)
+E.set_guard_complete_hook(fails)
+for argument in x, torch.ones(5):
+    try:
+        f(argument)
+    except LookupError as error:
+        seen.append([error.args[0], E.get_eval_frame_callback()])
+E.set_guard_complete_hook(None)
+print(json.dumps([seen, f(x).tolist(), len(graphs)]))
+""")
+        self.assertEqual(seen, [[[True, None], [False, None]], [2.0] * 4, 1])
+
     @unittest.skipIf(TORCH_2_6, "this torch has no strategies")
     def test_an_action_with_an_unknown_number(self):
         errors, value = run_script("hooks", COMPILES + """
