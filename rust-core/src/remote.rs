@@ -232,9 +232,12 @@ pub unsafe extern "C" fn _PyRust_RemoteExec(
     names: *mut PyObject,
 ) -> *mut PyObject {
     const DISABLED: &CStr = c"remote debugging is not enabled in this process";
+    const LEFT_OUT: &CStr = c"this interpreter was built without remote debugging";
     if AREA.breaker.load(Ordering::Relaxed) == 0 {
+        let is_built = AREA.here.load(Ordering::Relaxed) != 0;
+        let message = if is_built { DISABLED } else { LEFT_OUT };
         // SAFETY: the calling thread is attached.
-        unsafe { c::PyErr_SetString(c::PyExc_RuntimeError, DISABLED.as_ptr()) };
+        unsafe { c::PyErr_SetString(c::PyExc_RuntimeError, message.as_ptr()) };
         return null_mut();
     }
     // SAFETY: the calling thread is attached, and the arguments live as long as the call.

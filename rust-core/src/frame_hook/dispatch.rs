@@ -12,7 +12,7 @@ use super::entry_frame::{starts_within_a_callback, EntryFrame, NewFrame};
 use super::error::{Outcome, Raised};
 use super::hook::references::HookInUse;
 use super::hook::Hook;
-use super::listening::open_in_first_group;
+use super::listening::{enabled_in_first_group, open_in_first_group};
 use super::return_offset::Stage;
 use super::set::HookSet;
 use super::state::{levels, DispatchGuard};
@@ -77,7 +77,11 @@ pub(super) unsafe fn dispatch<T>(
     }
     let disabled = opt_out::slots_of_first_group(thread, frame.code());
     if open_in_first_group(thread) & !disabled == 0 {
-        return finish(*frame, DispatchOutcome::Runs(next_step_for(thread, frame.code())));
+        // What `next_step_for` finds: there is no other group, and `disabled` is of this moment. A generator's start is
+        // never specialized, so that it comes here each time.
+        let all_disabled = enabled_in_first_group(thread).1 & !disabled == 0;
+        let next = if all_disabled { NextStep::Specialize } else { NextStep::KeepUnspecialized };
+        return finish(*frame, DispatchOutcome::Runs(next));
     }
     let Some(guard) = DispatchGuard::begin_if_nothing_pends(thread) else {
         // SAFETY: the caller says that `frame` is this thread's, and linked. Nothing has run since.
