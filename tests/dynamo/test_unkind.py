@@ -240,7 +240,9 @@ for make in (lambda: compiled(f), lambda: compiled(g), lambda: torch.compile(h, 
     ferrule_dynamo.uninstall()
 print(json.dumps(seen))
 """)
-        self.assertEqual(seen, [[[[2.0] * 4, [3.0] * 4], True, True]] * 4)
+        # torch 2.6 has set its evaluator for good where it compiles, or runs a full graph, when the hook is installed.
+        default = [True, True, not TORCH_2_6, not TORCH_2_6]
+        self.assertEqual(seen, [[[[2.0] * 4, [3.0] * 4], True, is_default] for is_default in default])
 
     def test_an_interrupt_in_the_comparison_of_backends(self):
         """It is raised. Other exceptions mean that it is another backend, as with the evaluator."""
@@ -333,7 +335,10 @@ print(json.dumps([[repr(it), sorted(name for name in dir(it) if not name.startsw
         for (name, has), (expected, torch_has) in zip(hooks, evaluator, strict=True):
             self.assertEqual(name, expected)
             # pybind11's way to hand an object to other extensions, which no other one can offer.
-            self.assertEqual(set(torch_has) - {"_pybind11_conduit_v1_"}, set(has), name)
+            expected_here = set(torch_has) - {"_pybind11_conduit_v1_"}
+            if TORCH_2_6 and name.endswith("_CacheEntry'>"):
+                expected_here |= {"backend", "isolate_recompiles_id"}      # as later ones have
+            self.assertEqual(expected_here, set(has), name)
 
     def test_not_by_a_backend(self):
         errors = run_script("evaluator", COMPILES + """
