@@ -1,6 +1,6 @@
 """Programs for the compiler, as users write them. Run by benchmarks/jit.py in the interpreters that are measured: no annotations.
 
-    python benchmarks/jit_programs.py NAME [PACKAGES]       # see main()
+    python benchmarks/jit_programs.py NAME [PACKAGES | --numba]       # see main()
 """
 
 import math
@@ -201,21 +201,34 @@ def compiled(program, stats):
     return f"{sum(map(bool, whole))} of {len(facts)}"
 
 
+def use_numba(program):
+    """Has Numba compile the functions that a program calls, as they are, and run the program once, which compiles them."""
+    import numba
+    values = program.__globals__
+    codes = functions_of(program)
+    values.update({name: numba.njit(value) for name, value in values.items()
+                   if isinstance(value, types.FunctionType) and value.__code__ in codes})
+    program()
+
+
 def main(programs=PROGRAMS):
     """Prints the seconds that a program took, what was compiled, and the result, with tabs between them."""
     if sys.argv[1] == "--list":
         print(*programs, sep="\n")
         return
+    name, *packages = sys.argv[1:]
+    program = programs[name]
     found = ""
-    if len(sys.argv) > 2:
-        sys.path.insert(0, sys.argv[2])
+    if packages == ["--numba"]:
+        use_numba(program)
+    elif packages:
+        sys.path.insert(0, packages[0])
         import ferrule_jit
         ferrule_jit.enable()
-    program = programs[sys.argv[1]]
     began = time.perf_counter()
     result = program()
     seconds = time.perf_counter() - began
-    if len(sys.argv) > 2:
+    if packages and packages != ["--numba"]:
         found = compiled(program, ferrule_jit.stats)
     print(seconds, found, result, sep="\t")
 

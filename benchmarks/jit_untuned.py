@@ -1,6 +1,6 @@
 """Twenty programs that the compiler was not tuned for: tasks of the Benchmarks Game, Rosetta Code and Project Euler, as plain Python.
 
-    python benchmarks/jit_untuned.py NAME [PACKAGES]        # see main() of jit_programs.py
+    python benchmarks/jit_untuned.py NAME [PACKAGES | --numba]        # see main() of jit_programs.py
 
 Run by `benchmarks/jit.py --untuned` in the interpreters that are measured: no annotations.
 """

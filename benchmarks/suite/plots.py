@@ -132,3 +132,23 @@ def mean_and_parts(prefix: str, rows: Sequence[tuple[str, Ratio, Sequence[Ratio]
     ratio_axis(axes, values)
     axes.set_xlabel(label)
     return as_svg(figure, prefix)
+
+
+def times_as_fast(prefix: str, names: Sequence[str], series: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
+    """How many times as fast as the base each of the series is, on a log axis: a bar for the first one, marks for the others. 0: unknown."""
+    figure = Figure(figsize=(WIDTH, 0.9 + 0.17 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for number, name in enumerate(series):
+        found = [(place, row[number]) for place, row in enumerate(rows) if row[number]]
+        places, values = [place for place, _ in found], [value for _, value in found]
+        color = COLORS[number + 1]
+        if number == 0:
+            axes.barh(places, [value - 1 for value in values], left=1, height=0.7, color=color, alpha=0.45)
+        axes.plot(values, places, MARKS[number + 1], color=color, markersize=4, label=name)
+    axes.set_yticks(range(len(rows)), list(names))
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    ratio_axis(axes, [value for row in rows for value in row if value])
+    axes.set_xlabel("times as fast as stock CPython")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=len(series))
+    return as_svg(figure, prefix)
