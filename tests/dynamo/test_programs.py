@@ -21,7 +21,7 @@ if TORCH_2_6:
 
 # What differs where the hook is installed between two runs: of code that the evaluator has compiled no guards fail, and none of it is found.
 OF_BEFORE = {"failures", "counters"}
-# Programs of these compile with a backend of each run's own, and do not look at entries,.
+# Programs of these compile with a backend of each run's own, and do not look at entries.
 IN_THE_MIDDLE = ("breaks", "control", "functions", "unkind")
 
 

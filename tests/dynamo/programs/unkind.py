@@ -42,6 +42,10 @@ def answers_another_class(t):
     return [with_callback(t, lambda *arguments, answer=answer: answer) for answer in (3, "code", (), leaf.__code__)]
 
 
+if torch.__version__.startswith("2.6."):
+    del answers_another_class       # its own evaluator aborts the process
+
+
 def takes_no_arguments(t):
     return with_callback(t, lambda: None)
 
