@@ -6,6 +6,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 import unittest
 
 import _remoteexec
@@ -33,6 +34,12 @@ print("end", flush=True)
 
 # What `./configure --without-remote-debug` leaves out.
 LEFT_OUT = "--without-remote-debug" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+
+
+def state(pid):
+    """The state of a process, as `ps` names it."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
 
 
 class RemoteTestCase(unittest.TestCase):
@@ -63,6 +70,9 @@ class RemoteTestCase(unittest.TestCase):
             process.communicate()
         self.addCleanup(end)
         self.assertEqual(process.stdout.readline(), "ready\n")
+        if "os.read(0, 1)" in program:
+            while state(process.pid) == "R":        # on its way there it would look at events
+                time.sleep(0.001)
         return process
 
     def ends_well(self, process, expected="end\n"):
