@@ -307,12 +307,12 @@ with ferrule_profiler.profile() as profile:
     fib(3)
     other = _interpreters.create()
     print(_interpreters.exec(other, "def inside(): pass\\ninside()"))
-    print(_interpreters.exec(other, "import ferrule_profiler").type.__name__)
+    print(_interpreters.exec(other, "import ferrule_profiler; ferrule_profiler.profile()").type.__name__)
     _interpreters.destroy(other)
     fib(3)
 print(profile.result.find("fib")[0].calls, profile.result.find("inside"))
 """)
-        self.assertEqual(found, ["None", "ImportError", "10 []"])
+        self.assertEqual(found, ["None", "ProfilerError", "10 []"])
 
 
 if __name__ == "__main__":

@@ -79,13 +79,16 @@ class Threads(OthersCase):
         self.assertRegex(said, r"\[MainThread\]\n> \S+program.py\(\d+\)<module>\(\)\n.*\n\(Pdb\) 'stopped'")
 
     def test_until_and_return(self):
-        said = self.typed(THREADS, "b {main}", "c", "cl 1", "thread b", "!end.set()", "return", "retval", "!go.append(1)", "thread 1", "return", "c", "q")
+        # The threads would go on to their ends while the next command is read.
+        said = self.typed(THREADS, "b {main}", "c", "cl 1", "thread b", "threads wait", "!end.set()", "return", "retval",
+                          "threads go", "!go.append(1)", "thread 1", "return", "c", "q")
         self.assertIn(f"--Return--\n[b]\n{self.at('worked', 'work')}->'b'\n", said)
         self.assertIn("(Pdb) 'b'\n", said)
-        said = self.typed(THREADS, "b {main}", "c", "cl 1", "thread waiter", "!end.set()", "until", "p 'until'", "thread MainThread", "n",
-                          "!go.append(1)", "c", "q")
+        said = self.typed(THREADS, "b {main}", "c", "cl 1", "thread waiter", "threads wait", "!end.set()", "until", "p 'until'",
+                          "threads go", "thread MainThread", "n", "!go.append(1)", "c", "q")
         self.assertRegex(said, r"wait\(\)\n-> return \S+ +# waited\n\(Pdb\) 'until'")
-        said = self.typed(THREADS, "b {main}", "c", "cl 1", "thread b", "!end.set()", "until {worked}", "p 'until'", "!go.append(1)", "c", "q")
+        said = self.typed(THREADS, "b {main}", "c", "cl 1", "thread b", "threads wait", "!end.set()", "until {worked}", "p 'until'",
+                          "threads go", "!go.append(1)", "c", "q")
         self.assertRegex(said, r"work\(\)\n-> return name +# worked\n\(Pdb\) 'until'")
 
     def test_wrong_arguments(self):
