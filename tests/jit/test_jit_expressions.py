@@ -392,11 +392,6 @@ class Observed(TupleCase):
         self.assertEqual(copy.copy(made)([1, 2], 3), -15)
 
 
-if __name__ == "__main__":
-    import unittest
-    unittest.main()
-
-
 class Hot(TupleCase):
     """Turns of an expression count for the loops and functions around it."""
 
@@ -441,3 +436,28 @@ class Hot(TupleCase):
         self.assertEqual(f(11), 11)
         # As other functions that call themselves, after few calls: it is compiled, or known why it is not.
         self.assertTrue(self.jit.stats(f).get("versions") or self.jit.stats(f).get("refused"), self.jit.explain(f))
+
+    def test_turns_of_a_function_within_do_not_count(self):
+        source = """
+            def f(n, m):
+                def inner(k):
+                    t = 0
+                    for i in range(k):
+                        t += any(q for q in range(1))
+                    return t
+                total = inner(m)
+                for i in range(n):
+                    total += sum(k for k in range(2))
+                return total
+        """
+        for m in (40, 1500):
+            f = define(source).f
+            f(100, m)
+            self.assertFalse(self.jit.stats(f).get("loops"), self.jit.explain(f))
+            f(2000, 0)
+            self.assertTrue(self.jit.stats(f).get("loops"), self.jit.explain(f))
+
+
+if __name__ == "__main__":
+    import unittest
+    unittest.main()

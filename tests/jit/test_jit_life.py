@@ -322,6 +322,34 @@ class Interface(Case):
         self.jit.enable()
         self.assertEqual(space.f(10), 210)
 
+    def test_code_that_was_called_before_is_found_again(self):
+        """What was seen while the compiler was enabled is compiled when it is enabled again, as if it were new."""
+        loop = "def f(n):\n    t = 0\n    for i in range(n):\n        t += {item}\n    return t\n"
+        sums = loop.format(item="sum(i * k for k in range(50))")
+        prime = "def f(n):\n    return all(n % d for d in range(2, n))\n"
+        for source, before, after in ((loop.format(item="i"), [2], [5000]), (loop.format(item="i"), [2] * 6, [5000]),
+                                      (sums, [2], [300]), (sums, [2] * 6, [3] * 500), (prime, [4] * 6, [61] * 500)):
+            with self.subTest(source=source, before=before):
+                plain, f = (define(source).f for _ in range(2))
+                for n in before:
+                    f(n)
+                self.jit.disable()
+                expected = [plain(n) for n in after]
+                self.jit.enable()
+                self.assertEqual([f(n) for n in after], expected)
+                self.assertGreater(self.jit.stats(f)["entered"], 0, self.jit.explain(f))
+
+    def test_versions_are_entered_again(self):
+        """A function that got its own vectorcall back while the compiler was disabled has it no longer."""
+        space = define(SUM)
+        self.compiled(space.f, 10)
+        self.jit.disable()
+        space.f(10)
+        self.jit.enable()
+        entered = self.jit.stats(space.f)["entered"]
+        self.assertEqual([space.f(10), space.f(10)], [210, 210])
+        self.assertEqual(self.jit.stats(space.f)["entered"], entered + 1)
+
     def test_it_finds_functions_itself(self):
         space = define(SUM)
         for _ in range(4):

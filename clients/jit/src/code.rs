@@ -116,6 +116,13 @@ pub fn expressions(code: &Bound<'_, PyCode>, decoded: &Code) -> PyResult<Vec<Inn
     Ok(all)
 }
 
+/// Whether functions with this code are generators, as those of generator expressions are.
+pub fn is_generator(code: &Bound<'_, PyCode>) -> bool {
+    // SAFETY: a code object, whose fields never change; *layouts*.
+    let flags = unsafe { (*code.as_ptr().cast::<CodeObject>()).flags };
+    flags & GENERATOR != 0
+}
+
 /// The instructions of a generator of one argument, its iterator, over which it loops, and the head of that loop; `None`: it is not
 /// compiled as a part of another function.
 fn start_of_generator(code: &Bound<'_, PyCode>) -> PyResult<Option<(Code, u32)>> {

@@ -87,8 +87,8 @@ pub fn take_callees(py: Python<'_>, compiled: &Compiled) {
         let record = unsafe { record::find(code.as_ptr()) };
         let Some(record) = record.filter(|record| record.counted.get()) else { continue };
         ignore(&code, record);
-        // What is counted after it was examined calls itself; the rest is compiled with its callers alone.
-        if let Some(address) = address.filter(|_| record.examined.get()) {
+        // What is counted after it was examined calls itself, or has generator expressions; the rest is compiled with its callers alone.
+        if let Some(address) = address.filter(|_| record.examined.get() != 0) {
             // SAFETY: a function which the dict has in which it was found.
             let function = unsafe {
                 Bound::from_borrowed_ptr(py, address as *mut PyObject).cast_into_unchecked()

@@ -40,8 +40,8 @@ pub struct Record {
     pub in_part: Cell<bool>,
     /// What is known of its loops.
     pub outer: RefCell<Vec<Rc<Outer>>>,
-    /// It is known whether it has loops to watch, or is refused.
-    pub examined: Cell<bool>,
+    /// The id of the hook that has its loops watched, or by which it was refused; 0: it was not examined.
+    pub examined: Cell<i64>,
     /// The hook counts calls, so it observes them.
     pub counted: Cell<bool>,
     /// A loop of it was hot.

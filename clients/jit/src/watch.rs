@@ -65,14 +65,14 @@ impl FrameHook for Watch {
     fn on_loop<'py>(&self, hot: &mut HotLoop<'_, 'py>) -> PyResult<LoopAnswer<'py>> {
         let code = hot.code();
         let record = Record::of(&code)?;
-        record.was_hot.set(true);
-        if record.given_back.get() || !entry::ENABLED.load(Ordering::Relaxed) {
-            hot.set_turns(0);
-            return Ok(LoopAnswer::Continue);
-        }
         let enter = || {
             if let Some(turns) = turns_before_look(&code, record) {
                 hot.set_turns(turns);
+                return Ok(LoopAnswer::Continue);
+            }
+            record.was_hot.set(true);
+            if record.given_back.get() || !entry::ENABLED.load(Ordering::Relaxed) {
+                hot.set_turns(0);
                 return Ok(LoopAnswer::Continue);
             }
             hot::enter(hot, record)
@@ -97,11 +97,13 @@ fn without_panic<T>(run: impl FnOnce() -> T) -> Option<T> {
 
 /// Whether a loop of one of the code's generator expressions was hot.
 fn has_hot_expression(code: &Bound<'_, PyCode>) -> bool {
-    parts::constants_of(code).iter().any(|constant| {
+    let was_hot = |expression: &Bound<'_, PyCode>| {
         // SAFETY: attached; the constant is alive while its record is used.
-        let record = || unsafe { record::find(constant.as_ptr()) };
-        constant.is_exact_instance_of::<PyCode>() && record().is_some_and(|r| r.was_hot.get())
-    })
+        let record = unsafe { record::find(expression.as_ptr()) };
+        code::is_generator(expression) && record.is_some_and(|record| record.was_hot.get())
+    };
+    let mut constants = parts::constants_of(code).iter();
+    constants.any(|constant| constant.cast_exact::<PyCode>().is_ok_and(was_hot))
 }
 
 /// A loop is not hot yet: after how many turns it is to be looked at again. Without generator expressions it is hot when it is looked at.
@@ -162,7 +164,7 @@ fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyResul
 pub fn examine_known(code: &Bound<'_, PyCode>) -> PyResult<()> {
     // SAFETY: attached; the code object is alive while its record is used.
     match unsafe { record::find(code.as_ptr()) } {
-        Some(record) if !record.examined.get() => {
+        Some(record) if record.examined.get() == 0 => {
             examine(code, record, &code::decode(code)?).map(drop)
         }
         _ => Ok(()),
@@ -181,16 +183,24 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     let record = Record::of(&code)?;
     let calls = record.calls.get() + 1;
     record.calls.set(calls);
-    if !record.examined.get() {
+    if record.given_back.get() {
+        return Ok(true);
+    }
+    let (hook, examined) = (entry::HOOK.load(Ordering::Relaxed), record.examined.get());
+    if examined != hook || hook == 0 {
         let examined_at = EXAMINED_AT.min(CALLS.load(Ordering::Relaxed).saturating_sub(1));
-        if calls < examined_at && !(calls == 1 && code::jumps_back(&code)?) {
+        let is_early = calls < examined_at && !(calls == 1 && code::jumps_back(&code)?);
+        if examined == 0 && is_early {
             record.counted.set(true);
             return Ok(false);
         }
         record.counted.set(false);
-        record.examined.set(true);
+        record.examined.set(hook);
         let decoded = code::decode(&code)?;
         if examine(&code, record, &decoded)? {
+            if !record.compiled.borrow().is_empty() {
+                entry::take(&function, record); // it was compiled before the compiler was disabled
+            }
             return Ok(true);
         }
         // Others are compiled with the functions that call them.
@@ -200,9 +210,6 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
         let counted = has_expressions || is_recursive;
         record.counted.set(counted);
         return Ok(!counted);
-    }
-    if record.given_back.get() {
-        return Ok(true);
     }
     if calls < CALLS.load(Ordering::Relaxed) {
         return Ok(false);
@@ -257,7 +264,7 @@ pub fn request(function: &Bound<'_, PyFunction>) -> PyResult<()> {
     let code = parts::code_of(function);
     let record = Record::of(&code)?;
     entry::ignore(&code, record);
-    record.examined.set(true);
+    record.examined.set(entry::HOOK.load(Ordering::Relaxed));
     examine(&code, record, &code::decode(&code)?)?;
     if !record.given_back.get() {
         entry::take(function, record);
