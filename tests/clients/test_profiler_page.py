@@ -228,16 +228,16 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 7)
         directory = self.directory()
         page, table = (os.path.join(directory, name) for name in ("found.html", "found.txt"))
         self.profile_program("import time\ntime.sleep(0.01)\n", "-o", page, "-o", table, directory=directory,
-                             arguments=["-x", "<b>"])
+                             arguments=["-x", "<b>", "@DATA@"])
         with open(table) as file:
             first, second, third, *_ = file
-        self.assertEqual(first, f"{directory}/program.py -x <b>\n")
+        self.assertEqual(first, f"{directory}/program.py -x <b> @DATA@\n")
         version = ".".join(map(str, sys.version_info[:3]))
         self.assertRegex(second, rf"^process \d+, Python {re.escape(version)}, \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d$")
         self.assertRegex(third, r"^1 call of 1 function in 1 thread, [\d.]+ ms wall, [\d.]+ .s CPU, [\d.]+ .s waiting \(.*\)$")
         with open(page) as file:
             text = file.read()
-        self.assertIn(f"<title>{directory}/program.py -x &lt;b&gt; - profile</title>", text)
+        self.assertIn(f"<title>{directory}/program.py -x &lt;b&gt; @DATA@ - profile</title>", text)
         for line in (second, third):
             self.assertIn(re.split("[, ]", line)[1], text)
 

@@ -2,6 +2,10 @@
 
 import os
 import pty
+import re
+import select
+import signal
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -136,6 +140,125 @@ class Follows(DebuggerCase):
         said = self.session(body, "b {child}", "c", *["p ('child', m)", "c"] * 3, "q")
         self.assertEqual((said.count("('child', 1)"), said.count("child 1\n")), (3, 3))
         self.assertIn("[0, 0, 0]\nend", said)
+
+    def test_children_that_are_started_at_the_prompt(self):
+        # One child waits for the prompt meanwhile.
+        body = f"p = subprocess.Popen([sys.executable, {self.child.path!r}, '0'], stdin=subprocess.DEVNULL); breakpoint(); p.wait()"
+        said = self.session(body, "b {child}", "c", "!import time; time.sleep(1)", "p subprocess.run([sys.executable, '-c', ''], timeout=20).returncode + 70",
+                            "c", "p ('child', m)", "c", "q")
+        self.assertIn("(Pdb) 70\n", said)
+        self.assertIn("('child', 1)", said)
+
+    def test_a_child_that_was_killed_while_it_waited(self):
+        said = self.session("pass", "b {child}", "b {end}", "c", f"p subprocess.run([sys.executable, {self.child.path!r}, '0'], timeout=2)",
+                            "c", "p 'parent'", "q")
+        self.assertIn("TimeoutExpired", said)
+        self.assertIn("'parent'", said)
+        self.assertNotIn("[process", said)
+
+    def test_a_forked_child_does_not_step(self):
+        body = "import os; pid = os.fork()\n        pid or os._exit(0)"
+        said = self.session(body, "b 7", "c", "n", "p ('parent', pid > 0)", "c", "q")
+        self.assertIn("('parent', True)", said)
+        self.assertEqual(said.count("\n-> "), 4)     # at the beginning, twice in the parent, at the restart
+
+    def test_a_forked_child_keeps_no_connection(self):
+        # The debugger is killed while one child has the prompt, and a forked one lives on.
+        body = f"""import os, signal, time
+        parent = os.getpid()
+        if not os.fork():
+            subprocess.run([sys.executable, {self.child.path!r}, '0'], stdin=subprocess.DEVNULL)
+            os._exit(0)
+        time.sleep(1)
+        if not os.fork():
+            time.sleep(1)
+            os.kill(parent, signal.SIGKILL)
+            time.sleep(20)
+            os._exit(0)
+        time.sleep(60)"""
+        parent = self.program(PARENT.format(body))
+        arguments = ["--children", "-c", f"b {self.child.path}:{self.child.line('child')}", "-c", "c", parent.path]
+        with subprocess.Popen([sys.executable, "-m", "ferrule_debugger", *arguments], env={**os.environ, "PYTHONPATH": PACKAGE},
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
+            said = b""
+            try:
+                while b"child 1" not in said:
+                    self.assertTrue(select.select([process.stdout], [], [], 15)[0], said)
+                    said += os.read(process.stdout.fileno(), 1000)
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def test_messages_that_are_none(self):
+        body = """import os, socket
+        for data in (b"", b"5", b"[]", b'{{"text": 1}}', b"[" * 100_000, b'{{"pid": 1}}\\n5', b'{{"pid": 1}}\\n{{"text": 5, "prompt": 6}}'):
+            one = socket.socket(socket.AF_UNIX)
+            one.connect(os.environ["FERRULE_DEBUGGER_CHILDREN"])
+            one.sendall(data + b"\\n")
+            one.close()
+        """
+        said = self.session(body.replace("{{", "{").replace("}}", "}").replace("\\\\", "\\") + self.subprocess(), "b {child}", "c", "p ('child', m)", "c", "q")
+        self.assertIn("('child', 1)", said)
+        self.assertIn("status 0", said)
+
+    def test_the_path_of_children(self):
+        child = self.program("import sys; print(sys.path[1:])")
+        body = f"subprocess.run([sys.executable, {child.path!r}], stdin=subprocess.DEVNULL)"
+        path = os.pathsep.join([PACKAGE, "/other"])
+        said = [self.session(body, "c", "q", options=options, PYTHONPATH=path) for options in ((), ("--children",))]
+        self.assertIn(f"['{PACKAGE}', '/other'", said[0])
+        self.assertEqual(*(re.search(r"\[.*\]", each)[0] for each in said))
+
+    def test_a_sitecustomize_that_raises(self):
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "sitecustomize.py"), "w", encoding="utf-8") as file:
+                file.write("1 / 0\n")
+            said = self.session(f"import os; os.environ['PYTHONPATH'] += ':{directory}'; {self.subprocess()}", "b {child}", "c", "c", "q")
+        self.assertIn("Error in sitecustomize", said)
+        self.assertIn("[process", said)
+
+    def test_breakpoint_that_is_something_else(self):
+        child = self.program("breakpoint()\nprint('child ended')\n")
+        body = f"import os; os.environ['PYTHONBREAKPOINT'] = '0'; subprocess.run([sys.executable, {child.path!r}], stdin=subprocess.DEVNULL)"
+        self.assertNotIn("[process", self.session(body, "c", "c", "q"))
+
+    def test_directories_in_which_it_cannot_be(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for name in ("a:b", 100 * "x"):
+                with self.subTest(name):
+                    os.mkdir(path := os.path.join(directory, name))
+                    said = self.session(self.subprocess(), "c", "q", TMPDIR=path)
+                    self.assertIn("error: --children", said)
+                    self.assertEqual(os.listdir(path), [])
+
+    def test_nothing_is_left_where_threads_wait_for_ever(self):
+        with tempfile.TemporaryDirectory() as directory:
+            self.session("import threading; threading.Thread(target=threading.Event().wait).start()", "b {end}", "c", "q", TMPDIR=directory)
+            self.assertEqual(os.listdir(directory), [])
+
+    def test_a_breakpoint_in_what_the_debugger_uses(self):
+        body = "import json; json.loads('1'); " + self.subprocess()
+        said = self.session(body, "b {child}", "b json.loads", "c", "p 'parent'", "c", "p ('child', m)", "c", "q")
+        self.assertIn("'parent'", said)
+        self.assertIn("('child', 1)", said)
+
+    def test_threads_wait(self):
+        said = self.session(self.subprocess(), "b 7", "c", "threads wait", "n", "p 'next'", "c", "q")
+        self.assertIn("child 1\nstatus 0", said)
+        self.assertIn("'next'", said)
+
+    def test_a_daemon_that_closes_all_files(self):
+        with tempfile.TemporaryDirectory() as directory:
+            body = f"""import os
+        if pid := os.fork():
+            os.waitpid(pid, 0)
+        else:
+            os.closerange(3, 100)
+            files = [open(os.path.join({directory!r}, str(n)), "w+") for n in range(20)]
+            work(1)
+            print("daemon", {{file.read() for file in files}}, flush=True)
+            os._exit(0)"""
+            said = self.session(body, "b {work}", "c", "c", "q")
+        self.assertIn("daemon {''}", said)
 
     def test_isolated_children_are_left_alone(self):
         body = f"subprocess.run([sys.executable, '-I', {self.child.path!r}, '0'])"

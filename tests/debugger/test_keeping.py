@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -100,6 +101,14 @@ class Breakpoints(KeepingCase):
         self.assertIn("*** The breakpoints are not kept", said)
         self.assertNotIn("Traceback", said)
 
+    def test_a_forked_child_keeps_none(self):
+        self.typed("b {body}", "q")
+        path, = self.files()
+        before = os.stat(path)
+        code = f"import os; from ferrule_debugger import keeping; kept = keeping.Kept({self.source.path!r}); pid = os.fork() or os._exit(bool(kept.save(None)))"
+        run_python(["-c", code + "; os.waitpid(pid, 0)"], XDG_STATE_HOME=self.directory)
+        self.assertEqual(os.stat(path), before)
+
     def test_the_program_exits(self):
         self.source = self.program("import sys\nx = 1   # body\nsys.exit(3)     # last\n")
         self.typed("b {body}", "c", "c", "q")
@@ -136,6 +145,38 @@ class History(KeepingCase):
         self.assertEqual(os.stat(os.path.dirname(path)).st_mode & 0o077, 0)
         said = self.terminal(b"\x10\x10", b"q")      # the line before the last one
         self.assertIn("'typed before'", said)
+
+    def test_where_threads_wait_for_ever(self):
+        self.source = self.program("import threading\nthreading.Thread(target=threading.Event().wait).start()\n")
+        self.terminal(b"n", b"n", b"n", b"q")
+        self.assertEqual(len(self.files()), 1)
+
+    def test_histories_of_the_program(self):
+        path = os.path.join(self.directory, "theirs")
+        self.source = self.program(f"""
+            import readline
+            for n in range(1500):
+                readline.add_history(str(n))
+            readline.write_history_file({path!r})
+        """)
+        self.terminal(b"c", b"q")
+        with open(path, encoding="utf-8") as file:
+            self.assertGreaterEqual(len(file.readlines()), 1500)
+
+    def test_without_a_home_directory(self):
+        code = ("import os; os.environ.pop('HOME', None); os.path.expanduser = lambda path: path\n"
+                "from ferrule_debugger import keeping\nkept = keeping.Kept('program'); kept.save(type('D', (), {'error': print}))")
+        for state in ("", "relative"):
+            with self.subTest(state):
+                said = run_python(["-c", code], cwd=self.directory, XDG_STATE_HOME=state)
+                self.assertIn("The breakpoints are not kept: the user has no home directory", said)
+                self.assertEqual(os.listdir(self.directory), [])
+
+    def test_without_input(self):
+        done = subprocess.run([sys.executable, "-c", f"import os, sys; os.close(0); os.execv(sys.executable, [sys.executable, '-m', 'ferrule_debugger', "
+                               f"'-c', 'c', '-c', 'q', {self.source.path!r}])"],
+                              env={**os.environ, "PYTHONPATH": PACKAGE}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.assertIn("end\nThe program finished", done.stdout + done.stderr)
 
     def test_none_without_a_terminal(self):
         self.typed("p 1", "q", options=())

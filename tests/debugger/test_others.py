@@ -50,7 +50,7 @@ EAGER = ", loop_factory=lambda: (loop := asyncio.new_event_loop(), loop.set_task
 class OthersCase(DebuggerCase):
     def typed(self, text, *commands):
         self.source = self.program(text)
-        lines = {name: self.source.line(name) for name in self.names}
+        lines = {name: self.source.line(name) for name in self.names if f"# {name}\n" in self.source.text}
         return run_python(["-m", "ferrule_debugger", self.source.path], "\n".join(commands).format(**lines) + "\n", timeout=60)
 
     def at(self, name, function):
@@ -108,6 +108,64 @@ class Threads(OthersCase):
         self.assertIn("'they move'", said)
         self.assertIn("joined", said)
 
+    def test_others_that_have_a_lock_of_the_library(self):
+        # A thread that logs has the lock of a handler, and one that begins is what start() waits for.
+        said = self.typed("""
+            import logging, os, threading
+            logging.basicConfig(stream=open(os.devnull, "w"), level=logging.INFO)
+            end = False
+            def work():
+                while not end:
+                    logging.info("work")
+            breakpoint()
+            thread = threading.Thread(target=work)
+            thread.start()
+            for n in range(30): logging.info("main")
+            end = True                              # main
+            thread.join()
+            print("joined")
+        """, "c", "threads wait", "n", "n", "n", *["n"] * 30, "p ('n', n)", "c", "q")
+        self.assertIn("('n', 29)", said)
+        self.assertIn("joined", said)
+
+    def test_a_fork_while_others_wait(self):
+        said = self.typed("""
+            import os, sys
+            def events():
+                return [sys.monitoring.get_events(tool) & sys.monitoring.events.LINE for tool in range(6) if sys.monitoring.get_tool(tool)]
+            pid = os.fork()                 # main
+            if not pid:
+                print("child", events(), flush=True)
+                os._exit(0)
+            os.waitpid(pid, 0)
+        """, "b {main}", "c", "threads wait", "cl 1", "b 1", "u", "n", "c", "q")
+        self.assertIn("child [0]", said)
+
+    def test_jump(self):
+        said = self.typed(THREADS, "b {main}", "c", "n", "thread waiter", "u", "d", "j {waits}", "thread", "j {main}", "!go.append(1)", "c", "c", "q")
+        self.assertIn("*** Only the frame in which this thread has stopped can jump", said)
+        self.assertEqual(said.count(self.at("main", "<module>")), 3)
+
+    def test_nothing_holds_the_frames_that_were_shown(self):
+        for commands in (("thread waiter",), ("thread waiter", "thread"), ("thread waiter", "thread 2", "thread"), ()):
+            with self.subTest(commands):
+                said = self.typed("""
+                    import gc, threading, weakref
+                    class C: pass
+                    def f():
+                        c = C()
+                        breakpoint()
+                        return weakref.ref(c)       # main
+                    end = threading.Event()
+                    thread = threading.Thread(target=end.wait, name="waiter")
+                    thread.start()
+                    dead = f()
+                    end.set()
+                    gc.collect()
+                    print("dead", dead() is None, "__pdb_convenience_variables" in vars(threading))
+                """, "c", *commands, "c", "q")
+                self.assertIn("dead True False", said)
+
     def test_the_thread_that_others_wait_for_ends(self):
         for command in ("n", "r\nn\nn\nn\nn\nn", "q"):
             with self.subTest(command):
@@ -117,7 +175,7 @@ class Threads(OthersCase):
 
 
 class Tasks(OthersCase):
-    names = ("sleeps", "found", "child", "gather")
+    names = ("sleeps", "found", "child", "gather", "body")
 
     def test_look(self):
         for eager in ("", EAGER):
@@ -148,6 +206,22 @@ class Tasks(OthersCase):
                 self.assertEqual([line[6:] for line in said.splitlines() if line.startswith("(Pdb) ('")],
                                  ["('first', 2)", "('second', 1)", "('second', 1)", "('third', 0)", "('third', 0)"])
                 self.assertIn("[1, 2, 3]", said)
+
+    def test_nothing_holds_a_task_that_has_ended(self):
+        said = self.typed("""
+            import asyncio, gc, weakref
+            async def child():
+                for n in range(2):
+                    n + 1                           # body
+            async def main():
+                task = asyncio.create_task(child())
+                await task
+                return weakref.ref(task)
+            dead = asyncio.run(main())
+            gc.collect()
+            print("dead", dead() is None)
+        """, "b {body}", "c", "n", "c", "c", "q")
+        self.assertIn("dead True", said)
 
     def test_a_task_that_is_cancelled_meanwhile(self):
         said = self.typed(TASKS.replace("EAGER", ""), "b {sleeps}", "c", "cl 1", "b {found}, n == 2", "n",

@@ -95,6 +95,12 @@ class Ends(DebuggerCase):
                     self.assertNotIn("not reached", said)
                     self.assertNotIn("Traceback", said)
 
+    def test_in_a_thread_that_is_slow(self):
+        slow = "import ferrule_debugger as d; quits = d._stock.do_quit; d._stock.do_quit = lambda *arguments: (time.sleep(0.5), quits(*arguments))[1]"
+        said = self.left(THREADS.format(slow, "for_ever.get()"), "work", "q")
+        self.assertNotIn("restarted", said)
+        self.assertEqual(said.count("main cleaned up"), 1, said)
+
     def test_run_in_a_thread(self):
         said = self.left(THREADS.format("pass", "for_ever.get()"), "work", "run", "p 'again'", "c", "p 'n', n", "q")
         self.assertEqual((said.count("begins"), said.count("main cleaned up")), (2, 2), said)

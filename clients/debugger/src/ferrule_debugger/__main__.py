@@ -65,7 +65,10 @@ def main():
     Pdb.arguments, sys.argv[1:] = sys.argv[1 + len(own):], [each for each in own if each not in ("--keep", "--children")]
     keeping.keep_history()
     if options.children:
-        children.follow()
+        try:
+            children.follow()
+        except OSError as error:
+            parser.error(f"--children: {error}")
     if options.keep:
         Pdb.kept = keeping.Kept(options.module or os.path.realpath(options.script[0]))
     # The program has the globals of this module from here on.

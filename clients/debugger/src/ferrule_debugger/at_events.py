@@ -9,6 +9,7 @@ import sys
 import threading
 
 from . import breakpoints
+from .catching import is_library
 from .events import CATCH_RAISED, CATCH_UNCAUGHT, DISABLE
 from .others import wait_while_held
 from .session import session
@@ -37,6 +38,7 @@ MAY_BE_COMPILED = _may_be_compiled()
 
 class _Thread(threading.local):
     stepper = None      # the debugger that steps in this thread, or has only just ended a step
+    serves = False      # whether it is one of the debugger's own
     missed = None       # id of an exception that a callee had no room to stop for
 
 
@@ -54,7 +56,8 @@ def _interrupt():
     """Do what was typed at another thread's prompt: wait, stop, or leave this thread by an exception."""
     frame = _getframe(2)
     if frame.f_globals.get("__package__") != __package__:
-        wait_while_held()
+        if not is_library(frame.f_code):    # it may have a lock that another thread needs
+            wait_while_held()
         session.raise_here()
         session.stop_here(frame)
 
@@ -85,6 +88,8 @@ def _at_line(code, line):
 
 
 def _stop_at(place, frame, line):
+    if thread.serves:
+        return
     stop = breakpoints.effective(place, frame, line)
     owner = session.owner
     if stop is not None and owner is not None:

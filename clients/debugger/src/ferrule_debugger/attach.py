@@ -45,6 +45,7 @@ class Terminal:
 
     def __init__(self, connection):
         self._connection = connection
+        self._status = os.fstat(connection.fileno())
         self._received = connection.makefile("r", encoding="ascii")
         self._line = ""         # what was written and has no end yet
 
@@ -72,20 +73,31 @@ class Terminal:
         """The next message of the other side."""
         return json.loads(self._received.readline())
 
+    def _detach_closed(self):
+        """Forget the connection if the program has closed it, as daemons close all files: the number may be another file's."""
+        try:
+            is_open = os.path.samestat(os.fstat(self._connection.fileno()), self._status)
+        except OSError:
+            is_open = False
+        if not is_open:
+            self._connection.detach()
+
     def _send(self, **message):
+        self._detach_closed()
         try:
             self._connection.sendall(json.dumps(message).encode() + b"\n", socket.MSG_NOSIGNAL)
         except OSError:
             pass        # the next command is the end
 
     def close(self):
+        self._detach_closed()
         self._received.close()
         self._connection.close()
 
     def replace(self, other):
         """Use the connection of another one from now on."""
         self.close()
-        self._connection, self._received = other._connection, other._received
+        self._connection, self._status, self._received = other._connection, other._status, other._received
 
 
 class Attached(Pdb):

@@ -155,7 +155,6 @@ class Bdb(bdb.Bdb):
         if here.mode is WATCHING and here.task not in (None, task) and here.watched:
             here.interrupted.append((here.task, self.stopframe, self.returnframe, self.stoplineno))
         here.interrupted = [one for one in here.interrupted if one[0] is not task]
-        here.task = task
         super()._set_stopinfo(stopframe, returnframe, stoplineno, opcode)
         if session.events.tool is None or (stopframe is None and stoplineno != -1):
             mode = STEPPING     # without a tool, as bdb does it
@@ -163,7 +162,7 @@ class Bdb(bdb.Bdb):
             mode = RUNNING
         else:
             mode = WATCHING
-        here = self._here
+        here.task = task if mode is WATCHING else None
         if self.enterframe is None:
             here.mode = mode        # whether the caller begins to trace
         else:
@@ -193,8 +192,9 @@ class Bdb(bdb.Bdb):
                 return
 
     def _end_step(self):
-        self._here.mode = RUNNING
-        self._here.interrupted.clear()
+        here = self._here
+        here.mode, here.task = RUNNING, None
+        here.interrupted.clear()
         if session.holder == threading.get_ident():
             session.release()
         self._trace_no_more()

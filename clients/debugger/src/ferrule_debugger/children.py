@@ -4,8 +4,8 @@ A child finds a sitecustomize module on its path, takes the breakpoints over a s
 of the process that was started first. The messages are those of `attach`.
 """
 
-import atexit
 import bdb
+import contextlib
 import json
 import os
 import select
@@ -15,17 +15,19 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 
 import _thread
 
 from . import keeping, turns
+from .at_events import thread
 from .attach import Attached, Terminal
-from .debugger import forget_last_thread
+from .debugger import at_end, forget_last_thread
 from .session import session
 
 VARIABLE = "FERRULE_DEBUGGER_CHILDREN"
 SITECUSTOMIZE = """\
-def _begin(directory, package):
+def _make_way(directory):
     import importlib.machinery, importlib.util, sys
 
     # The module that this one has hidden takes its place.
@@ -34,21 +36,31 @@ def _begin(directory, package):
     if theirs is not None:
         module = sys.modules["sitecustomize"] = importlib.util.module_from_spec(theirs)
         theirs.loader.exec_module(module)
+
+def _begin(package):
+    import sys
+
     if sys.version_info[:2] != {version}:
         return
-    sys.path.append(package)
+    sys.path.append(package)        # it may be there already
     try:
         from ferrule_debugger import children
     finally:
-        sys.path.remove(package)
+        del sys.path[-1]
     children.begin()
 
-_begin({directory!r}, {package!r})
+try:
+    _make_way({directory!r})
+finally:
+    _begin({package!r})
 """
+# What breakpoint() may be set to for the debugger.
+BREAKPOINTS = "", "pdb.set_trace", "ferrule_debugger.set_trace"
 
 # --- In the process that was started first. -----------------------------------------------------
 
 _follows = False        # whether this process, or the one that has forked it, was started first
+_sockets = set()        # in that process: where children connect, and what leads to them
 
 
 def follow():
@@ -56,6 +68,9 @@ def follow():
     global _follows
     _follows = True
     directory = tempfile.mkdtemp(prefix="ferrule-debugger-")
+    at_end(shutil.rmtree, directory, True)
+    if os.pathsep in directory:
+        raise OSError(f"{directory} cannot be a part of PYTHONPATH")
     server = socket.socket(socket.AF_UNIX)
     server.bind(os.path.join(directory, "socket"))
     server.listen()
@@ -64,52 +79,51 @@ def follow():
         file.write(SITECUSTOMIZE.format(directory=directory, package=package, version=tuple(sys.version_info[:2])))
     os.environ[VARIABLE] = server.getsockname()
     os.environ["PYTHONPATH"] = os.pathsep.join([directory, *filter(None, [os.environ.get("PYTHONPATH")])])
-    atexit.register(_remove, directory, os.getpid())
     # Not one of `threading`: the program does not see it there.
-    _thread.start_new_thread(_serve, (server,))
+    _thread.start_new_thread(_accept, (server, sys.stdout))
 
 
-def _remove(directory, pid):
-    if os.getpid() == pid:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _serve(server):
-    received, pids = {}, {}     # of each connection: what is no whole line yet, and the number of its process
+def _accept(server, stdout):
+    thread.serves = True
+    _sockets.add(server)
     while True:
-        for ready in select.select([server, *received], [], [])[0]:
-            if ready is server:
-                received[server.accept()[0]] = b""
-                continue
-            try:
-                data = ready.recv(1 << 16)
-                *lines, received[ready] = (received[ready] + data).split(b"\n")
-                for line in lines:
-                    _handle(ready, json.loads(line), pids)
-            except (OSError, ValueError):
-                data = b""
-            if not data:
-                del received[ready]
-                pids.pop(ready, None)
-                ready.close()
+        try:
+            connection = server.accept()[0]
+            _sockets.add(connection)
+            _thread.start_new_thread(_serve, (connection, stdout))
+        except (OSError, RuntimeError):
+            time.sleep(0.1)     # there are too many files or threads for now
 
 
-def _handle(connection, message, pids):
-    if "pid" in message:
-        pids[connection] = message["pid"]
-        reply = {"points": keeping.all_points()}
-    else:
-        with turns.mine():
-            line = _show(pids[connection], message)
-        if line is None:
-            return
-        reply = {"line": line}
-    connection.sendall(json.dumps(reply).encode() + b"\n", socket.MSG_NOSIGNAL)
+def _serve(connection, stdout):
+    """Answer a child until it ends, or sends what is no message."""
+    thread.serves = True
+    ended = select.poll()
+    ended.register(connection, select.POLLRDHUP)
+    try:
+        with connection, connection.makefile("rb") as messages:
+            pid = json.loads(messages.readline())["pid"]
+            _answer(connection, points=keeping.all_points())
+            for message in map(json.loads, messages):
+                with turns.mine():
+                    if "prompt" in message and ended.poll(0):
+                        break
+                    line = _show(pid, message, stdout)
+                if line is not None:
+                    _answer(connection, line=line)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        pass
+    finally:
+        _sockets.discard(connection)
 
 
-def _show(pid, message):
+def _answer(connection, **message):
+    connection.sendall(json.dumps(message).encode() + b"\n", socket.MSG_NOSIGNAL)
+
+
+def _show(pid, message, stdout):
     """Print what a child says; the line that is typed at its prompt, if it is one."""
-    print(message["text"], end="", flush=True)
+    print(message["text"], end="", file=stdout, flush=True)
     if "prompt" not in message:
         return None
     forget_last_thread()
@@ -124,18 +138,40 @@ def _show(pid, message):
         session.prompting_child = None
 
 
+def _leave_sockets():
+    """In a forked child: it would keep a connection open that the other process has closed."""
+    for one in _sockets:
+        with contextlib.suppress(OSError):      # the program has closed it
+            os.close(one.detach())
+    _sockets.clear()
+
+
 # --- In a child. --------------------------------------------------------------------------------
 
 
 class _Terminal(Terminal):
+    is_at_prompt = False
+    _said = ""
+
+    def _send(self, text, **prompt):
+        # What a stop prints goes with the prompt: nothing of another process comes between.
+        self._said += text
+        if prompt or not self.is_at_prompt:
+            text, self._said = self._said, ""
+            super()._send(text=text, **prompt)
+
+    def flush(self):
+        if self._said:
+            self._send("")
+
     def readline(self):
-        # Ctrl-C is for all processes of the terminal.
-        in_main = threading.current_thread() is threading.main_thread()
+        # Ctrl-C is for all processes of the terminal. A handler of C cannot be set again.
+        in_main = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is not None
         before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main else None
         try:
             return super().readline()
         finally:
-            if before is not None:
+            if in_main:
                 signal.signal(signal.SIGINT, before)
 
 
@@ -143,8 +179,13 @@ class Child(Attached):
     """The debugger of a process that a debugged program has started."""
 
     def interaction(self, frame, tb_or_exc):
-        self.stdout.write(f"[process {os.getpid()}]\n")
-        super().interaction(frame, tb_or_exc)
+        self.stdout.is_at_prompt = True
+        try:
+            self.stdout.write(f"[process {os.getpid()}]\n")
+            super().interaction(frame, tb_or_exc)
+        finally:
+            self.stdout.is_at_prompt = False
+            self.stdout.flush()
 
 
 _child = None       # the debugger of this process, if it is a child
@@ -170,7 +211,8 @@ def _begin(terminal, first):
     _child.first_point = first
     _child.reset()
     session.enter(_child, False)
-    sys.breakpointhook = _breakpoint
+    if os.environ.get("PYTHONBREAKPOINT", "") in BREAKPOINTS:
+        sys.breakpointhook = _breakpoint
 
 
 def begin():
@@ -190,9 +232,12 @@ def _begin_after_fork():
     """A forked child has a prompt of its own, and the breakpoints already."""
     if _child is None and not _follows:
         return
+    _leave_sockets()
     connected = _connect()
     if _child is None:
         if connected is not None:
+            if thread.stepper is not None:
+                thread.stepper._end_step()      # it has the other process's terminal
             _begin(connected[0], 1)
     elif connected is None:
         _child.stdout.close()       # the next prompt ends the debugger

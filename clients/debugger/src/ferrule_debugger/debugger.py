@@ -1,5 +1,6 @@
 """The debugger with prompt: pdb.Pdb on ferrule_debugger.Bdb."""
 
+import atexit
 import bdb
 import functools
 import linecache
@@ -273,17 +274,21 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
     # --- The end of the program. ----------------------------------------------------------------
 
     def do_quit(self, arg):
-        self._end_program(Quit(1))
+        self._quit_program()
         return super().do_quit(arg)
 
     do_quit.__doc__ = pdb.Pdb.do_quit.__doc__
     do_q = do_exit = do_quit
 
     def do_EOF(self, arg):
-        self._end_program(Quit(1))
+        self._quit_program()
         return super().do_EOF(arg)
 
     do_EOF.__doc__ = pdb.Pdb.do_EOF.__doc__
+
+    def _quit_program(self):
+        self._user_requested_quit = True        # before the thread that runs the program looks at it
+        self._end_program(Quit(1))
 
     def _end_program(self, exception):
         """Raise an exception in the thread that runs the program, if that is another one. False: it is not."""
@@ -293,7 +298,7 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
             return False
         exceptions = {runner: exception}
         if self.mainpyfile or self._runs_in is None:
-            for thread in threading.enumerate():
+            for thread in list(threading._active.values()):     # enumerate() takes a lock: the prompt may be within it
                 if thread.ident not in (here, runner):
                     exceptions[thread.ident] = SystemExit(1)
         session.raise_in(exceptions)
@@ -474,6 +479,21 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
         return places.file_of_module(filename.removesuffix(".py").replace("/", "."), self.canonic)
 
 
+_at_end = []
+
+
+def at_end(function, *arguments):
+    """Call a function at the end of this process, also where threads wait for ever. It is not called in forked children."""
+    pid = os.getpid()
+
+    def call():
+        if os.getpid() == pid:
+            function(*arguments)
+
+    _at_end.append(call)
+    atexit.register(call)
+
+
 def end_soon():
     """End the process soon, also if threads that the program has left wait for ever. It was quit."""
     threading.Thread(target=_end_process, daemon=True).start()
@@ -482,6 +502,8 @@ def end_soon():
 def _end_process():
     time.sleep(1)
     if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
+        for call in _at_end:
+            call()
         for file in (sys.stdout, sys.stderr):
             file.flush()
         os._exit(0)

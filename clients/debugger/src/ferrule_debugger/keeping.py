@@ -1,6 +1,5 @@
 """What stays from one session to the next: what was typed, and with --keep the breakpoints."""
 
-import atexit
 import bdb
 import hashlib
 import json
@@ -9,16 +8,21 @@ import os
 import sys
 
 from .catching import Catch
+from .debugger import at_end
 
 _MOST_LINES = 1000
 
 
 def _path(name):
-    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):        # such names are ignored by the XDG Base Directory Specification
+        state = os.path.join(os.path.expanduser("~"), ".local", "state")
     return os.path.join(state, "ferrule-debugger", name)
 
 
 def _make_directory(path):
+    if not os.path.isabs(path):
+        raise OSError("the user has no home directory, and XDG_STATE_HOME is not set")
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
 
 
@@ -27,7 +31,7 @@ def _make_directory(path):
 
 def keep_history():
     """Have the lines that were typed before at hand at the prompt, where a terminal has one."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         return
     try:
         import readline
@@ -38,19 +42,18 @@ def keep_history():
         readline.read_history_file(path)
     except OSError:
         pass        # there is none yet
-    readline.set_history_length(_MOST_LINES)
-    atexit.register(_write_history, path, os.getpid())
+    at_end(_write_history, path)
 
 
-def _write_history(path, pid):
+def _write_history(path):
     import readline
 
-    if os.getpid() == pid:      # not in a forked child
-        try:
-            _make_directory(path)
-            readline.write_history_file(path)
-        except OSError as error:
-            print(f"*** The history is not kept: {error}", file=sys.stderr)
+    try:
+        _make_directory(path)
+        readline.set_history_length(_MOST_LINES)        # only now: it is of the files that the program writes, too
+        readline.write_history_file(path)
+    except OSError as error:
+        print(f"*** The history is not kept: {error}", file=sys.stderr)
 
 
 # --- Breakpoints. -------------------------------------------------------------------------------
@@ -116,6 +119,7 @@ class Kept:
     def __init__(self, program):
         name = hashlib.sha256(os.fsencode(program)).hexdigest()[:16]
         self._path = _path(f"{os.path.basename(program)}-{name}.json")
+        self._pid = os.getpid()
 
     def load(self, debugger):
         try:
@@ -123,13 +127,15 @@ class Kept:
                 number = restore(debugger, json.load(file))
         except FileNotFoundError:
             return
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, SyntaxError) as error:
             debugger.error(f"The breakpoints of the last session cannot be read: {error}")
             return
         if number:
             debugger.message(f"{number} breakpoint{'s' if number > 1 else ''} of the last session: `b` lists them")
 
     def save(self, debugger):
+        if os.getpid() != self._pid:        # a forked child
+            return
         try:
             _make_directory(self._path)
             with open(f"{self._path}.new", "w", encoding="utf-8") as file:

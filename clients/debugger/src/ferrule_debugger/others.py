@@ -105,9 +105,17 @@ class OthersAtPrompt:
     _own_stack = None       # (stack, index) of this thread, while another thread or a task is selected
     _selected = None        # that thread or task
 
-    def setup(self, f, tb):
+    def forget(self):
+        if self._own_stack is not None:
+            stack, index = self._own_stack
+            self._forget_variables(stack[index][0])
         self._own_stack = self._selected = None
-        super().setup(f, tb)
+        super().forget()
+
+    @staticmethod
+    def _forget_variables(frame):
+        """What forget() does for the frame that is selected: pdb's variables hold a frame."""
+        frame.f_globals.pop("__pdb_convenience_variables", None)
 
     def _stack_here(self):
         return self.stack if self._own_stack is None else self._own_stack[0]
@@ -126,6 +134,8 @@ class OthersAtPrompt:
             if self._own_stack is None:
                 self._own_stack = self.stack, self.curindex
             self.stack, index = stack, _innermost(stack)
+        if self._selected is not None:
+            self._forget_variables(self.curframe)
         self._selected = one
         self._select_frame(index)
 
@@ -205,7 +215,7 @@ class OthersAtPrompt:
         if arg and not (command == "until" and arg.isdigit()):
             self._print_invalid_arg(arg)
             return None
-        line = int(arg) if arg else self.curframe.f_lineno + 1
+        line = int(arg) if arg else self.stack[self.curindex][1] + 1        # the one that was shown: it runs meanwhile
         if not session.stop_in(thread.ident, self, command, self.curframe, line):
             self.error(f"{thread.name} has ended, or no tool id of sys.monitoring is free")
             return None
@@ -225,10 +235,16 @@ class OthersAtPrompt:
     def do_return(self, arg):
         return self._run_selected("return", super().do_return, arg)
 
-    for _command in (do_next, do_step, do_until, do_return):
+    def do_jump(self, arg):
+        if self._selected is None:
+            super().do_jump(arg)
+        else:
+            self.error("Only the frame in which this thread has stopped can jump")
+
+    for _command in (do_next, do_step, do_until, do_return, do_jump):
         _command.__doc__ = getattr(pdb.Pdb, _command.__name__).__doc__
     del _command
-    do_n, do_s, do_unt, do_r = do_next, do_step, do_until, do_return
+    do_n, do_s, do_unt, do_r, do_j = do_next, do_step, do_until, do_return, do_jump
 
 
 def wait_while_held():

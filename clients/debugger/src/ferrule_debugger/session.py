@@ -297,6 +297,7 @@ class Session:
         self.lock = threading.RLock()
         self._interrupt_none()
         self.events.renew_lock()
+        self._interrupt()
         self._index.renew_lock()
 
 

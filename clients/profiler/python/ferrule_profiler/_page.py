@@ -3,6 +3,7 @@
 import html
 import json
 import os
+import re
 from io import open
 
 from ._source import CHANGED, lines_of
@@ -133,7 +134,4 @@ def page(result):
                              "tasks": [[task_name(task), task.tasks, task.runs, round(task.seconds * 1e9),
                                         round(task.awaited * 1e9)] for task in result.tasks]}),
     }
-    text = TEMPLATE
-    for name, value in values.items():
-        text = text.replace(name, value)
-    return text
+    return re.sub("|".join(values), lambda found: values[found[0]], TEMPLATE)
