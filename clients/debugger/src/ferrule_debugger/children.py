@@ -235,9 +235,11 @@ def _begin_after_fork():
     _leave_sockets()
     connected = _connect()
     if _child is None:
-        if connected is not None:
-            if thread.stepper is not None:
-                thread.stepper._end_step()      # it has the other process's terminal
+        if thread.stepper is not None:
+            thread.stepper._end_step()      # it has the other process's terminal
+        if connected is None:
+            session.leave_all()
+        else:
             _begin(connected[0], 1)
     elif connected is None:
         _child.stdout.close()       # the next prompt ends the debugger

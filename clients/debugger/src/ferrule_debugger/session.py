@@ -96,6 +96,12 @@ class Session:
             self._owners = self._owners[:place]
             self._in_force()
 
+    def leave_all(self):
+        """Take all debuggers out of force."""
+        with self.lock:
+            self._owners = []
+            self._in_force()
+
     def end_if_idle(self):
         """Keep nothing where no debugger is in force and none steps."""
         with self.lock:
