@@ -201,6 +201,7 @@ class Follows(DebuggerCase):
         """
         said = self.session(body.replace("{{", "{").replace("}}", "}").replace("\\\\", "\\") + self.subprocess(), "b {child}", "c", "p ('child', m)", "c", "q")
         self.assertIn("('child', 1)", said)
+        self.assertIn("(Pdb) [process ", said)
         self.assertIn("status 0", said)
 
     def test_the_path_of_children(self):

@@ -105,6 +105,8 @@ def _serve(connection, stdout):
             pid = json.loads(messages.readline())["pid"]
             _answer(connection, points=keeping.all_points())
             for message in map(json.loads, messages):
+                if not all(isinstance(text, str) for text in (message["text"], message.get("prompt", ""))):
+                    break
                 with turns.mine():
                     if "prompt" in message and ended.poll(0):
                         break
