@@ -6,7 +6,7 @@
 `python3 -m tools.clients --python build/ferrule/python --only jit --packages DIRECTORY` makes the directory. The table has the best time
 of each, how many times as fast the compiler makes it, and how many of the program's functions it compiled, whole or a loop of them.
 Other interpreters, such as PyPy, are timed beside with `--beside NAME=COMMAND`, and Numba with `--numba`: in its second run, without the
-time that it takes to compile; `-` where it does not compile the functions as they are.
+time that it takes to compile; `-` where it does not compile the functions as they are, or has another result.
 """
 
 import argparse
@@ -28,12 +28,13 @@ def run(python: str, script: Path, name: str, *packages: str) -> tuple[float, st
     return float(seconds), compiled, result
 
 
-def with_numba(python: str, script: Path, name: str) -> float:
-    """The seconds that the program took, or infinity if Numba does not compile it as it is."""
+def with_numba(python: str, script: Path, name: str, expected: str | None) -> float:
+    """The seconds that the program took, or infinity if Numba does not compile it as it is, or its result is another one."""
     try:
-        return run(python, script, name, "--numba")[0]
+        seconds, _, result = run(python, script, name, "--numba")
     except subprocess.CalledProcessError:
         return math.inf
+    return seconds if result == expected else math.inf
 
 
 def measure(script: Path, name: str, options: argparse.Namespace) -> tuple[list[float], str]:
@@ -51,7 +52,7 @@ def measure(script: Path, name: str, options: argparse.Namespace) -> tuple[list[
             if result != expected:
                 sys.exit(f"{name}: {python} has {result} instead of {expected}")
         if options.numba and math.inf not in times[-1]:
-            times[-1].append(with_numba(options.numba, script, name))
+            times[-1].append(with_numba(options.numba, script, name, expected))
     return [min(own) for own in times], compiled
 
 
