@@ -343,7 +343,3 @@ class Shared(unittest.TestCase):
         done = run(["-c", self.ABOUT], sys.executable)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertRegex(done.stdout, r"/clients/framehook/src/framehook/__init__\.py _framecore True\n$")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,7 +5,6 @@ import py_compile
 import signal
 import subprocess
 import sys
-import unittest
 import zipfile
 
 from profiler_support import OUT, ProfilerTestCase, load, read_stats, times_from_a_timer
@@ -287,7 +286,3 @@ class Written(AsAlone):
         self.assertEqual((done.stdout, done.returncode), (b"", 1))
         self.assertRegex(done.stderr.decode(), "^ferrule_profiler: .*another profiler, another\n$")
         self.assertFalse(os.path.exists(f"{self.here}/found.prof"))
-
-
-if __name__ == "__main__":
-    unittest.main()

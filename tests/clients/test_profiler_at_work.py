@@ -10,7 +10,6 @@ import re
 import sys
 import threading
 import types
-import unittest
 from html.parser import HTMLParser
 from unittest import mock
 
@@ -255,7 +254,3 @@ class Notebooks(ProfilerTestCase):
         printer = types.SimpleNamespace(text=self.shell.shown.append)
         result._repr_pretty_(printer, False)
         self.assertIn("work", self.shell.shown.pop())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -436,7 +436,3 @@ class OnStock(ProfilerTestCase):
     @unittest.skipIf(hasattr(sys, "remote_exec"), "only where it is not there")
     def test_it_is_said(self):
         self.assertIn("--pid needs sys.remote_exec()", self.run_python("-m", "ferrule_profiler", "--pid", "1", status=1).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,6 @@ import gc
 import os
 import threading
 import time
-import unittest
 
 from profiler_support import ProfilerTestCase, load
 
@@ -334,7 +333,3 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
                 self.profiler.profile(cpu=True, **options)
         done = self.run_python("-m", "ferrule_profiler", "--cpu", "--count", "x.py", status=2)
         self.assertIn("--cpu", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import unittest
 
 from profiler_support import OUT, ProfilerTestCase, load
 from tests.python.support import extension_directory
@@ -313,7 +312,3 @@ with ferrule_profiler.profile() as profile:
 print(profile.result.find("fib")[0].calls, profile.result.find("inside"))
 """)
         self.assertEqual(found, ["None", "ProfilerError", "10 []"])
-
-
-if __name__ == "__main__":
-    unittest.main()

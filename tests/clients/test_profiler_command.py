@@ -6,7 +6,6 @@ import pstats
 import signal
 import subprocess
 import sys
-import unittest
 
 from profiler_support import OUT, ProfilerTestCase, load, read_stats, times_from_a_timer
 
@@ -283,7 +282,3 @@ subprocess.run([sys.executable, "-c", {child!r}], check=True)
             # No library of this Python is put before that of another one.
             self.assertEqual((done.stdout, done.stderr),
                              (f"True {None if text is None else 1} {[OUT, directory]}\n", ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import pstats
-import unittest
 import xml.etree.ElementTree
 
 from profiler_support import ProfilerTestCase, load
@@ -164,7 +163,3 @@ class Merge(CompareCase):
         self.assertIn("usage:", self.command("merge", prof, status=2).stderr)
         self.assertIn("cannot be read", self.command("merge", "-o", self.path("x"), prof, self.path("none"), status=1).stderr)
         self.assertIn("Is a directory", self.command("merge", "-o", self.here, prof, status=1).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

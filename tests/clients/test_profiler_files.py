@@ -5,7 +5,6 @@ import stat
 import subprocess
 import sys
 import threading
-import unittest
 
 from profiler_support import OUT, ProfilerTestCase, load
 
@@ -211,7 +210,3 @@ class Command(ProfilerTestCase):
         for name in ("-", "/dev/null"):
             done = self.run_profiled("--subprocesses", "-o", name, status=2)
             self.assertIn("--subprocesses needs names of files", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import threading
-import unittest
 import xml.etree.ElementTree
 
 import profiler_programs
@@ -179,7 +178,3 @@ class Formats(ProfilerTestCase):
         fib = next(row for row in data["functions"] if row[0].endswith("<locals>.fib"))
         self.assertEqual(fib[4], 1219)
         self.assertIn("def fib(n):", fib[11][0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -218,7 +218,3 @@ for _ in range(20):
             self.assertIn(error, self.run_python("-m", "ferrule_profiler", *options, "x.py", status=2).stderr)
         self.assertIn("--live shows all functions", self.run_python(
             "-m", "ferrule_profiler", "--live", "--only", "x", "--pid", "1", status=2).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,7 +9,6 @@ import os
 import re
 import sys
 import threading
-import unittest
 
 import profiler_programs
 from labels_support import LabelsCase, leaf
@@ -475,7 +474,3 @@ class Program(LabelsCase):
             data = json.loads(re.search(r'id="data" [^>]*>(.*?)</script>', file.read())[1])
         row, = (row for row in data["functions"] if row[3] == "label")
         self.assertEqual((row[0], row[4]), ("GET /\\x1bpath", 1))
-
-
-if __name__ == "__main__":
-    unittest.main()

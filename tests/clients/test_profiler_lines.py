@@ -492,7 +492,3 @@ class Program(LinesCase):
         lines = {line: row[0] for line, row in self.table(done.stderr).items()}
         self.assertGreater(lines[3], 0)
         self.assertEqual((lines[4], lines[5], lines[6]), (11 * lines[3], 10 * lines[3], lines[3]))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -12,7 +12,6 @@ import sys
 import termios
 import time
 import types
-import unittest
 from unicodedata import normalize
 
 from profiler_support import OUT, ProfilerTestCase, load, times_from_a_timer
@@ -243,7 +242,3 @@ class Options(ProfilerTestCase):
     def test_what_makes_no_sense(self):
         for options, error in ((("--live", "x.py"), "--live needs --pid"), (("--live", "--pid", "1"), "--live needs a terminal")):
             self.assertIn(error, self.run_python("-m", "ferrule_profiler", *options, status=2).stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -309,7 +309,3 @@ late = Late()
 late.me = late
 ferrule_profiler.start()
 """), ["late 2 0 1"])
-
-
-if __name__ == "__main__":
-    unittest.main()

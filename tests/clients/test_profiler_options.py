@@ -246,7 +246,3 @@ print(all(thread.cpu <= thread.seconds for thread in found.threads if thread.nam
             for mode in ("count", "sample"):
                 with self.assertRaises(ValueError):
                     self.profiler.Profile(**{mode: True}, **options)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import unittest
 
 from profiler_support import OUT, ProfilerTestCase, load
 
@@ -258,7 +257,3 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) - 7)
     def test_a_module(self):
         done = self.run_python("-m", "ferrule_profiler", "-m", "this", "x")
         self.assertRegex(done.stderr, r"^-m this x\nprocess \d")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -8,7 +8,6 @@ import os
 import random
 import sys
 import threading
-import unittest
 
 from profiler_support import ProfilerTestCase, load
 
@@ -352,7 +351,3 @@ class Cut(ProfilerTestCase):
         self.assertEqual(profile.result.find("steps")[0].runs, 9 * 7)
         for function in profile.result.functions.values():
             self.assertLessEqual(function.own, function.total + 1e-7)
-
-
-if __name__ == "__main__":
-    unittest.main()

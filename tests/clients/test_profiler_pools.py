@@ -5,7 +5,6 @@ import os
 import random
 import re
 import threading
-import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 from profiler_support import ProfilerTestCase, load
@@ -153,7 +152,3 @@ class Trees(ProfilerTestCase):
                 leaf(1)
             function = profile.result.find("leaf")[0]._replace(file=file, kind=kind)
             self.assertEqual(page.is_library(function), expected, file)
-
-
-if __name__ == "__main__":
-    unittest.main()

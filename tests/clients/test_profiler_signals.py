@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import unittest
 
 from profiler_support import OUT, ProfilerTestCase, load, read_stats
 
@@ -222,7 +221,3 @@ os.kill(os.getpid(), signal.SIGUSR1)
 print(signal.sigwait([signal.SIGUSR1]) == signal.SIGUSR1, len(threading.enumerate()))
 """)
         self.assertEqual(done.stdout, "True 1\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

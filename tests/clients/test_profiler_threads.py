@@ -348,7 +348,3 @@ for text in (None, "raise ImportError('broken')", "x = 1"):
     sys.path_importer_cache.clear()
 """, self.directory())
         self.assertEqual(done.stdout.split("\n")[1:], ["broken", "imported", ""])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,7 +5,6 @@ import json
 import os
 import threading
 import time
-import unittest
 
 import profiler_programs
 from profiler_support import ProfilerTestCase, load
@@ -313,7 +312,3 @@ class Tasks(ProfilerTestCase):
         self.assertLess(len(result.tasks), 1100)
         self.assertEqual(result.find("nothing")[0].runs, 3000)
         self.assertGreaterEqual(sum(task.runs for task in result.tasks), 3000)
-
-
-if __name__ == "__main__":
-    unittest.main()

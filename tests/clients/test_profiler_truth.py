@@ -5,7 +5,6 @@ import json
 import sys
 import threading
 import time
-import unittest
 
 import profiler_programs
 from profiler_support import PROGRAMS, ProfilerTestCase, load
@@ -323,7 +322,3 @@ class CountsAlone(ProfilerTestCase):
         for name in ("fib", "even", "odd", "ackermann", "recursion"):
             self.assertEqual(counted.find(name)[0].calls, timed.find(name)[0].calls)
             self.assertEqual(counted.find(name)[0].total, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

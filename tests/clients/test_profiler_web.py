@@ -5,7 +5,6 @@ import contextlib
 import io
 import re
 import types
-import unittest
 
 from labels_support import LabelsCase, leaf
 from profiler_support import load
@@ -162,7 +161,3 @@ class Web(LabelsCase):
 
         # As middleware of Starlette's.
         self.assertEqual(self.asgi_labels(inner, *({**scope, "app": App()} for scope in scopes)), found)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 """What `make run` shows."""
 
 import os
-import unittest
 
 from profiler_support import OUT, ROOT, ProfilerTestCase, load
 
@@ -21,7 +20,3 @@ class Tour(ProfilerTestCase):
         done = self.run_python("-c", "import tour; tour.PICTURE_SWEEPS = 1; tour.show_costs(None)",
                                PYTHONPATH=os.path.join(ROOT, "examples"))
         self.assertRegex(done.stdout, r"\nFerrule: median .*, worst .* at depth [0-9,]+: [0-9.]+ times the median\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

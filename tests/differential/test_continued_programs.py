@@ -63,7 +63,3 @@ class ContinuedPrograms(unittest.TestCase):
         difference = program_runs.difference(failure)
         self.assertIn("-stops False False", difference)
         self.assertIn("+stops True True", difference)
-
-
-if __name__ == "__main__":
-    unittest.main()

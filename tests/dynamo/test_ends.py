@@ -68,7 +68,3 @@ time.sleep(0.5)
 
     def test_within_a_region(self):
         self.check("torch._C._dynamo.eval_frame.set_eval_frame(False)")
-
-
-if __name__ == "__main__":
-    unittest.main()

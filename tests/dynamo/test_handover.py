@@ -308,7 +308,3 @@ with framehook.hook(hook):
 print(json.dumps([seen, [sys.monitoring.get_tool(tool) for tool in range(6)]]))
 """)
         self.assertEqual((seen, free), ([False, False], [None] * 6))
-
-
-if __name__ == "__main__":
-    unittest.main()

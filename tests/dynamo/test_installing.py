@@ -288,7 +288,3 @@ print(json.dumps([results, len(graphs)]))
         results, graphs = run_script("hooks", script)
         self.assertEqual(results, [[2.0] * 4, [2.0] * 2, [3.0] * 4])
         self.assertEqual(graphs, 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -62,7 +62,3 @@ class Memory(unittest.TestCase):
             print(f"{work}: {evaluator >> 10} KiB with the evaluator, {hooks >> 10} KiB with hooks")
             with self.subTest(work=work):
                 self.assertLess(hooks, max(evaluator, 0) + (4 << 20))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -29,7 +29,3 @@ class Names(unittest.TestCase):
                         text = file.read()
                     for word in ("Py_BUILD_CORE", "pycore_", "_PyInterpreterState", "_PyEval"):
                         self.assertNotIn(word, text, name)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -59,7 +59,3 @@ for module in MODULES:
     setattr(Programs, f"test_{module}", lambda self, module=module: self.compare(module))
 for module in IN_THE_MIDDLE:
     setattr(Programs, f"test_in_the_middle_{module}", lambda self, module=module: self.compare_in_the_middle(module))
-
-
-if __name__ == "__main__":
-    unittest.main()

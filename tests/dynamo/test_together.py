@@ -187,7 +187,3 @@ worker.switch()
 print(json.dumps([seen, len(graphs), value.tolist()]))
 """)
         self.assertEqual(run_script("hooks", body), run_script("evaluator", body))
-
-
-if __name__ == "__main__":
-    unittest.main()

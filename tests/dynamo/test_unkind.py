@@ -467,7 +467,3 @@ for options in ({}, {"fullgraph": True}):
 print(json.dumps(seen))
 """)
         self.assertEqual(seen, ["last", True, [100.0] * 4, True, "result", True] * 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

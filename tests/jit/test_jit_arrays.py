@@ -204,8 +204,3 @@ class Views(IteratorCase):
             return memoryview(content).cast("I"), memoryview(content).cast("h"), content
         self.compiled(made, *arguments())
         self.assertEqual(made(*arguments()), plain(*arguments()))
-
-
-if __name__ == "__main__":
-    import unittest
-    unittest.main()

@@ -69,8 +69,3 @@ class Builtins(Case):
 
     def test_types_without_an_argument(self):
         self.check("def f(a):\n    return int() + a, float() + a, bool() or a, -float()\n", "f", [(3,), (2**63 - 1,)])
-
-
-if __name__ == "__main__":
-    import unittest
-    unittest.main()

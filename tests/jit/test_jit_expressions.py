@@ -456,8 +456,3 @@ class Hot(TupleCase):
             self.assertFalse(self.jit.stats(f).get("loops"), self.jit.explain(f))
             f(2000, 0)
             self.assertTrue(self.jit.stats(f).get("loops"), self.jit.explain(f))
-
-
-if __name__ == "__main__":
-    import unittest
-    unittest.main()

@@ -344,8 +344,3 @@ class Running(IteratorCase):
             print(call(3000))
         """)
         self.assertEqual(found.split(), ["gone", "behind", "3001"])
-
-
-if __name__ == "__main__":
-    import unittest
-    unittest.main()

@@ -505,8 +505,3 @@ class Owned(IteratorCase):
             print(100 < found < 10_000)
         """
         self.assertEqual(run_alone(program).strip(), "True")
-
-
-if __name__ == "__main__":
-    import unittest
-    unittest.main()

@@ -428,8 +428,3 @@ class Kept(TupleCase):
             self.assertEqual(made((1, 2, 3), 1_000_000), (6_000_000, (3, 999_999)))
         self.assertTrue(seen)
         self.assertEqual(set(seen), {((1, 2, 3), True)})
-
-
-if __name__ == "__main__":
-    import unittest
-    unittest.main()

@@ -149,7 +149,3 @@ class Libraries(Case):
             environment = self.tools().environment("-O2")
         self.assertEqual(environment["CFLAGS"], "-O2")
         self.assertFalse({"LD_LIBRARY_PATH", "MAKEFLAGS"} & set(environment))
-
-
-if __name__ == "__main__":
-    unittest.main()

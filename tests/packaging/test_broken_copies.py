@@ -25,7 +25,3 @@ class BrokenCopies(unittest.TestCase):
     def test_changes_of_a_file_are_made_one_after_the_other(self):
         texts, faults = break_all([("file", "a", "b c", []), ("file", "b c", "d", [])], lambda file: "a")
         self.assertEqual((texts, faults), ({"file": "d"}, []))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -122,7 +122,3 @@ class Python(unittest.TestCase):
         files = {"p/__init__.py": "from .a import f", "p/a.py": "from p import _core"}
         self.assertEqual(self.graph(files), {"p/__init__.py": ["p/a.py"]})
         self.assertEqual(self.graph({**files, "p/a.py": "from p import f"})["p/a.py"], ["p/__init__.py"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,5 @@
 """What `make` builds of clients/, and what `make install` installs of it."""
 
-import unittest
-
 from test_clone import Case
 
 # Says where its extension modules have their names from.
@@ -100,6 +98,3 @@ class Clients(Case):
 
 
 del Case        # or its module's tests would run here too
-
-if __name__ == "__main__":
-    unittest.main()

@@ -96,7 +96,3 @@ class Stale(Case):
         self.assertEqual(profile.stale(), [])
         profile.refuse_stale(profile.BINARY)
         profile.main(["--check"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -67,10 +67,6 @@ class Run(unittest.TestCase):
         self.assertEqual({name: cargo["environment"].get(name) for name in kept}, kept)
 
 
-if __name__ == "__main__":
-    unittest.main()
-
-
 class Sources(unittest.TestCase):
     def test_make_knows_every_source_of_the_object(self):
         """What make does not know of it does not compile anew, and links what was there before."""

@@ -89,7 +89,3 @@ class Declarations(unittest.TestCase):
         self.assertNotEqual(plain("fn(*mut Frame) -> c_int", {}), plain("fn(*const Frame) -> c_int", {}))
         written = 'unsafe extern "C" fn(\n    frame: *mut _PyInterpreterFrame,\n) -> c_int'
         self.assertEqual(plain(written, {}), plain('unsafe extern "C" fn(*mut Frame) -> c_int', {}))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -42,7 +42,3 @@ class Judgement(unittest.TestCase):
                              ({"b": torch_tests.ENDED, "c": "skipped"}, True))
             with self.assertRaises(SystemExit):
                 read({"end": False})
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -50,7 +50,3 @@ class UnsafeProofs(unittest.TestCase):
         self.assertGreater(len(files), 50)
         found = [f"{path}:{line}: {wrong}" for path in files for line, wrong in comments.faults(path.read_text())]
         self.assertEqual(found, [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -152,7 +152,3 @@ class Plugin(unittest.TestCase):
         for plugin in ((), ("-p", PLUGIN)):     # both is once
             said = self.run_pytest("--ferrule-profile", plugin=plugin, more=[about.parent])
             self.assertEqual(self.labels(said), self.ALL)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 """Failing allocations of chunks: MemoryError or success, never a crash, and the stack is as before."""
 
 import sysconfig
-import unittest
 
 from support import ProgramTestCase
 
@@ -247,7 +246,3 @@ class ArenaFaults(ProgramTestCase):
 
     def test_failures_leave_no_memory_behind(self):
         self.assert_program_succeeds(MEMORY_COMES_BACK)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -138,7 +138,3 @@ print(sys.implementation.cache_tag, sys.hexversion, sys.abiflags, sys.api_versio
         done = run_program("import _framecore", python=STOCK_PYTHON)
         self.assertEqual(done.returncode, 1)
         self.assertIn("ModuleNotFoundError", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -377,7 +377,3 @@ class CallsAtEdges(unittest.TestCase):
             for name, (kind, expected) in KINDS.items():
                 with self.subTest(name):
                     self.assertGreaterEqual(in_new_thread(traced, kind, expected), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

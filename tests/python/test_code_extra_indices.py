@@ -254,7 +254,3 @@ class StockStaysStock(unittest.TestCase):
         self.assertFalse(codeextra.has_release())
         with self.assertRaises(NotImplementedError):
             codeextra.release(0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,5 @@
 """Values on code objects where there are several interpreters."""
 
-import unittest
-
 from code_extra_support import IN_INTERPRETERS, KINDS, mended
 from support import ProgramTestCase, needs_framecore, run_program
 
@@ -156,7 +154,3 @@ class Interpreters(ProgramTestCase):
             """)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, mended(stock="", ferrule="freed 7"))
-
-
-if __name__ == "__main__":
-    unittest.main()

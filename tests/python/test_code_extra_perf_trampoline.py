@@ -114,7 +114,3 @@ class PerfTrampoline(ProgramTestCase):
             os.unlink(f"/tmp/perf-{os.getpid()}.map")
             """)
         self.assertEqual(output.strip(), "0")
-
-
-if __name__ == "__main__":
-    unittest.main()

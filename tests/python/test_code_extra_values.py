@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import unittest
 
 from code_extra_support import FIRST, SECOND, THIRD, CodeExtraTestCase, alone, mended, new_code
 from support import FREE_THREADED, ON_STOCK, _testcapi, in_threads, needs_failing_allocations, use_extensions
@@ -285,7 +284,3 @@ class Threads(CodeExtraTestCase):
         # Every value is freed but the last one under each index.
         self.assertEqual(len(freed), 3 * 3 * 50 * 200 - 3)
         self.assertEqual([codeextra.get(code, index) for index in indices], [200] * 3)
-
-
-if __name__ == "__main__":
-    unittest.main()

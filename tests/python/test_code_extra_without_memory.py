@@ -1,7 +1,6 @@
 """Values on code objects where each allocation fails once: requests, tables that are made and grow, releases."""
 
 import gc
-import unittest
 
 from code_extra_support import CodeExtraTestCase, alone, new_code
 from support import attempt, needs_failing_allocations, needs_framecore, use_extensions
@@ -83,7 +82,3 @@ class WithoutMemory(CodeExtraTestCase):
             self.assertEqual(self.freed_values(), [7] * len(codes), number)
             self.assertRaises(ValueError, release, index)
         self.assertGreater(failed, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -428,7 +428,3 @@ class DeepRecursion(unittest.TestCase):
         with recursion_limit(2_000):
             in_new_thread(scenario)
         self.assertEqual(calls, list(range(2_000, -1, -1)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -178,7 +178,3 @@ class PythonFramesInGdb(unittest.TestCase):
     def test_while_a_frame_is_cleared(self):
         # The frame that ends is not seen any more.
         self.check("_PyFrame_ClearExceptCode" if support.ON_STOCK else "_PyRust_EndCall", "pass", innermost=False)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,6 @@
 """PEP 523: what an evaluator returns or raises in place of the function."""
 
 import traceback
-import unittest
 
 from evaluator_scenarios import WARM_UP, EvaluatorTestCase, warm_up
 from support import ON_STOCK, use_extensions
@@ -173,7 +172,3 @@ class Answers(EvaluatorTestCase):
 
         for _ in range(WARM_UP):
             self.assertEqual(run(), (2, "count", 2))
-
-
-if __name__ == "__main__":
-    unittest.main()

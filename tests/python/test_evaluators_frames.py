@@ -1,7 +1,6 @@
 """PEP 523: an evaluator sees every frame that starts, wherever and however deep it starts."""
 
 import sys
-import unittest
 
 from evaluator_scenarios import DEEP, SCENARIOS, EvaluatorTestCase, frames_of, functions, inits, warm_up
 from support import FREE_THREADED, ON_STOCK, in_new_thread, make_recursion, needs_framecore, recursion_limit, use_extensions
@@ -157,7 +156,3 @@ class Depth(EvaluatorTestCase):
                     with self.assertRaises(RecursionError):
                         in_new_thread(run)
                     evaluators.set("default")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -264,7 +264,3 @@ class PerfTrampoline(EvaluatorProgram):
             print(counted(make("parent")), sys.is_stack_trampoline_active(), mapped("parent"))
         """)
         self.assertEqual(printed, "1 True count\n1 True True\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

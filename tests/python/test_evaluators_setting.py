@@ -173,7 +173,3 @@ class Threads(EvaluatorTestCase):
             for thread in threads:
                 thread.join()
         self.assertEqual(wrong, [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,6 @@
 
 import os
 import sysconfig
-import unittest
 
 from support import ON_STOCK, ROOT, ProgramTestCase, needs_hooks
 
@@ -76,7 +75,3 @@ class HookTools(ProgramTestCase):
         """Answered in one thread alone; a hook after it is called for what was not answered, and for the outermost calls."""
         self.assertEqual(self.lines("fake_calls.py"), [
             "the page at /a", "a fake of /a", "another thread: connect", "MainThread: test", "a fake of /a"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -222,7 +222,3 @@ assert after["allocations"] - before["allocations"] >= 200 * foreignchunk.CHUNKS
 grown = after["blocks_outstanding"] - before["blocks_outstanding"]
 assert grown < 5, grown
 """)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -343,7 +343,3 @@ class Chains(unittest.TestCase):
         got = [fits(partial, remaining) for remaining in range(-2, 9)]
         self.assertEqual(got, sorted(got))
         self.assertEqual((got[0], got[-1]), (False, True))
-
-
-if __name__ == "__main__":
-    unittest.main()

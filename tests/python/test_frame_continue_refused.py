@@ -291,7 +291,3 @@ def without_chunks():
             del value, chain
             assert end() is None, (length, number)
     assert refused >= 3, refused
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -232,7 +232,3 @@ class Tools(unittest.TestCase):
 
 def pend_and_continue(log):
     return continuing.with_signal(signal.SIGUSR1, [record(endless, after(endless, "RESUME"), log=log)])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -156,7 +156,3 @@ class WithACopy(unittest.TestCase):
     def test_it_loads_on_a_stock_cpython_if_frame_hooks_are_optional(self):
         self.assertEqual(self.outcome(STOCK_PYTHON, OPTIONAL), ["0"])
         self.assertRegex(self.outcome(STOCK_PYTHON), "ImportError: .*undefined symbol: PyUnstable_")
-
-
-if __name__ == "__main__":
-    unittest.main()

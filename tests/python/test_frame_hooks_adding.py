@@ -298,7 +298,3 @@ class Ends(ProgramTestCase):
             builtins.late = Late()
             """)
         self.assertEqual(printed, "hangs")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -168,7 +168,3 @@ class Blocks(HookTestCase):
                     function()
             self.assertEqual([hook.entries for hook in hooks], [1, 1, 1], number)
         self.assertGreater(failures, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -545,7 +545,3 @@ for make in (framehook.disabled_in_thread, framehook.disabled, lambda hook: fram
 assert problem is None, problem
 _interpreters.destroy(interpreter)
 """)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -345,7 +345,3 @@ class BrokenHooks(ProgramTestCase):
 
     def test_an_exception_left_behind(self):
         self.assertRegex(self.outcome("pass with exception"), r"^(LookupError|SystemError) \| ")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -333,7 +333,3 @@ class KindsWithoutHooks(unittest.TestCase):
                 self.assertEqual(kind(), expected)
                 # The first run has filled caches. The next ones start the same frames.
                 self.assertEqual(started_frames(kind), started_frames(kind))
-
-
-if __name__ == "__main__":
-    unittest.main()

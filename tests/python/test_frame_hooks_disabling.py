@@ -91,7 +91,3 @@ class ManyChanges(HookTestCase):
         function()
         monitoring.set_events(4, 0)
         self.assertEqual(started, ["target"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -98,7 +98,3 @@ target()
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                               timeout=120)
         self.assertEqual((done.returncode, done.stderr), (7, ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

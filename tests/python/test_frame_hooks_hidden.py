@@ -281,7 +281,3 @@ class LookingInC(VariantTestCase):
             self.in_every_variant(self.look, answer, apis=("C",))
             self.in_every_variant(self.look, answer, apis=("Python",),
                                   surroundings=EVERYWHERE[-1:])
-
-
-if __name__ == "__main__":
-    unittest.main()

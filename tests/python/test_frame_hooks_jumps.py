@@ -172,7 +172,3 @@ class Jumping(VariantTestCase):
     @in_a_child
     def test_a_frame_that_began_before_the_hook_was_added_is_not_dispatched_by_a_jump(self):
         self.in_every_variant(self.jump_before_the_hook_came, kinds=FUNCTIONS)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -309,7 +309,3 @@ class Locks(HookTestCase):
                 with self.subTest(which, time=time):
                     done = run_program(DAEMONS, which)
                     self.assertEqual((done.returncode, done.stderr), (0, ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

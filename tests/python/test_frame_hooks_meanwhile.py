@@ -238,7 +238,3 @@ class Rounds(VariantTestCase):
                              if around.__name__ != "BesideAnEvaluator")
         for how in ("here", "in another thread", "another"):
             self.in_every_variant(self.evaluator_taken_away, how, surroundings=surroundings)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -312,7 +312,3 @@ for function in (plain, generator, coroutine, asynchronous_generator, recursive)
     assert {frame[2:] for frame in datahooks.take_frames()} <= {(1, 0)}
 check()
 """)
-
-
-if __name__ == "__main__":
-    unittest.main()

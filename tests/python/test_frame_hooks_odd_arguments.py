@@ -185,7 +185,3 @@ class OddParameters(VariantTestCase):
     def test_a_parameter_that_is_a_cell_by_name_only_is_handed_over_like_any_other(self):
         for odd in ("original", "replacement"):
             self.in_every_variant(self.cell_that_is_not_made, odd, "replace", kinds=self.NO_CELL)
-
-
-if __name__ == "__main__":
-    unittest.main()

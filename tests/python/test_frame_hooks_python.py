@@ -311,7 +311,3 @@ class Views(HookTestCase):
         framecore.add_frame_hook(hook)
         target(1)
         self.assertEqual(problems, [None, 1.5, b"a", ()])
-
-
-if __name__ == "__main__":
-    unittest.main()

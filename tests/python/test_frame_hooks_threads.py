@@ -145,7 +145,3 @@ print("parent")
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                               timeout=120)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "parent\n", ""))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -356,7 +356,3 @@ class WithinResume(HookTestCase):
             framecore.remove_frame_hook(print)
 
         self.compare(lambda function: self.lines_of(function, change))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -149,7 +149,3 @@ class WithoutMemory(HookTestCase):
         with framehook.hook(hook):
             self.assertEqual((list(generator(1)), function(2)), ([1, 1], answers[1]))
         self.assertEqual(delivered, ["resumed", "yielded", "resumed", "yielded", "resumed", "returned", "returned"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -190,7 +190,3 @@ def nested(x):
 def numbers(n):
     keep = lambda: n
     yield keep
-
-
-if __name__ == "__main__":
-    unittest.main()

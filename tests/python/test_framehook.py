@@ -420,7 +420,3 @@ class Documentation(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, {re.sub(r"[^\w\- ]", "", line.lstrip("# ")).lower().replace(" ", "-")
                                                for line in lines if line.startswith("#")})
-
-
-if __name__ == "__main__":
-    unittest.main()

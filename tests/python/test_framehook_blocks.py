@@ -182,7 +182,3 @@ class TwiceInOneAnswer(HookTestCase):
         self.assertEqual(self.outcome(say, say)[0], "error")
         gc.collect()
         self.assertEqual([reference() for reference in alive], [None, None])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -110,7 +110,3 @@ class Names(unittest.TestCase):
         # Releases spell the address of a page differently.
         self.assertRegex(pydoc.TextDoc().getdocloc(os, library), r"/os(\.html|#module-os)$")
         self.assertIsNone(pydoc.TextDoc().getdocloc(framehook, library))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -313,7 +313,3 @@ class EveryInstructionWithHooks(SteppedTestCase):
                 failed = 0
                 singlestep.run(calls)
                 self.assertEqual(failed, 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -377,7 +377,3 @@ class WithoutMemory(support.ProgramTestCase):
         self.assertLessEqual({word.strip("[],") for word in lost}, {"'Boom'", "'MemoryError'"})
         kept = [(here, there) for here, there in zip(ours, theirs) if "SystemError" not in there]
         self.assertEqual(*(list(words) for words in zip(*kept)))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -292,7 +292,3 @@ class HiddenLocals(FrameTestCase):
              "except ZeroDivisionError: pass\n"
              "after = type(sys._getframe().f_locals).__name__, 'x' in locals()\n", namespace)
         self.assertEqual(namespace["after"], ("dict", False))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -255,7 +255,3 @@ if pid == 0:
 assert os.waitpid(pid, 0)[1] == 0
 assert left == 0, left
 """)
-
-
-if __name__ == "__main__":
-    unittest.main()

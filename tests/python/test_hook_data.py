@@ -421,7 +421,3 @@ class DataOfFrames(unittest.TestCase):
             self.assertEqual(datahooks.take_frames(), [(1, 0, 1, 0)])
         datahooks.remove(handle)
         self.assertGreater(failed, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -125,7 +125,3 @@ class EventContext(HookTestCase):
         with framehook.hook(lambda view: view.watch(data=1, callback=events.append) if view.code is target.__code__ else None):
             target(1)
         self.assertEqual([event.data for event in events], [1])
-
-
-if __name__ == "__main__":
-    unittest.main()

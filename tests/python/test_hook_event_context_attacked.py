@@ -447,7 +447,3 @@ class AtTheEnd:
 sys.modules["at the end"] = AtTheEnd()
 """)
         self.assertEqual(out, "returned [2] 7 True")
-
-
-if __name__ == "__main__":
-    unittest.main()

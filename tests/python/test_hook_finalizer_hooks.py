@@ -185,7 +185,3 @@ class FinalizerHooks(HookTestCase):
 
     def test_hooks_and_callbacks_that_fail(self):
         self.in_each_surrounding(self.failing)
-
-
-if __name__ == "__main__":
-    unittest.main()

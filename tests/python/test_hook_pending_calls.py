@@ -273,7 +273,3 @@ except KeyboardInterrupt:
             may_continue.set()
             thread.join()
         self.assertEqual(len(caught), 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

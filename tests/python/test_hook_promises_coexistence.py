@@ -226,7 +226,3 @@ class PythonCoexistence(PythonApi, CoexistencePoints, HookTestCase):
 @needs_hooks
 class CCoexistence(CApi, CoexistencePoints, HookTestCase):
     pass
-
-
-if __name__ == "__main__":
-    unittest.main()

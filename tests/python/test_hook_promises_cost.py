@@ -253,7 +253,3 @@ class PythonCost(PythonApi, CostPoints, HookTestCase):
 @needs_hooks
 class CCost(CApi, CostPoints, HookTestCase):
     pass
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -495,7 +495,3 @@ class PythonDispatch(PythonApi, DispatchPoints, HookTestCase):
 @needs_hooks
 class CDispatch(CApi, DispatchPoints, HookTestCase):
     pass
-
-
-if __name__ == "__main__":
-    unittest.main()

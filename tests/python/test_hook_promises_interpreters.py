@@ -151,7 +151,3 @@ print(sorted(results))
         if not sysconfig.get_config_var("PY_HAVE_PERF_TRAMPOLINE"):
             self.skipTest("no perf trampoline on this platform")
         self.assertEqual(self.assert_program_succeeds(self.TRAMPOLINE).strip(), "['replaced']")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -369,7 +369,3 @@ class PythonOrderAndAnswer(PythonApi, OrderAndAnswerPoints, HookTestCase):
 @needs_hooks
 class COrderAndAnswer(CApi, OrderAndAnswerPoints, HookTestCase):
     pass
-
-
-if __name__ == "__main__":
-    unittest.main()

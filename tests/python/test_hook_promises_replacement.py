@@ -401,7 +401,3 @@ class PythonReplacement(PythonApi, ReplacementPoints, HookTestCase):
 @needs_hooks
 class CReplacement(CApi, ReplacementPoints, HookTestCase):
     pass
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -277,7 +277,3 @@ class CRecursion(unittest.TestCase):
         self.assertEqual((same, first, second), (before, 500, 1_500))
         # A level of the recursion takes the same of the limit each time.
         self.assertAlmostEqual(high / low, 3, delta=0.1)
-
-
-if __name__ == "__main__":
-    unittest.main()

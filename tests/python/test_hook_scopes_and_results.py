@@ -581,7 +581,3 @@ class OrderAndReading(unittest.TestCase):
 
     def test_the_version(self):
         self.assertEqual(framehook.version, 1)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -506,7 +506,3 @@ class Scopes(HookTestCase, ProgramTestCase):
             inner()
             leaf()
         self.assertEqual((len(entries), entries[1:]), (2, ["leaf"]))
-
-
-if __name__ == "__main__":
-    unittest.main()

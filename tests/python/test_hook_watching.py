@@ -567,7 +567,3 @@ threading.Thread(target=waits, daemon=True).start()
 started.wait()
 """)
         self.assertEqual((done.returncode, done.stderr, done.stdout), (0, "", "dropped\n"))
-
-
-if __name__ == "__main__":
-    unittest.main()

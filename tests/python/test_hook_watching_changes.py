@@ -468,7 +468,3 @@ class Surroundings(HookCleared):
             test()
         self.assertEqual(walks[:4], [["delivered", "calls_leaf"], ["delivered", "advance"],
                                      ["delivered", "counts", "advance"], ["delivered", "advance"]])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -261,7 +261,3 @@ next(made)
 {keep}
 """)
             self.assertEqual(out, "dropped\n", keep)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -119,7 +119,3 @@ framehook.add(hook)
 outer()
 """)
         self.assertEqual(found.splitlines(), ["dropped callback leave outer <module>"] * 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

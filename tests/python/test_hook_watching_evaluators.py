@@ -236,7 +236,3 @@ class Unhooked(UnderEvaluators):
                     evaluators.set("default")
                     self.assertEqual(self.entries, ["work", "f"])
                 self.entries.clear()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -297,7 +297,3 @@ class EveryForm(unittest.TestCase):
         del use
         gc.collect()
         self.assertEqual([sys.getrefcount(value) for value in values], counts)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -529,7 +529,3 @@ class Asynchronous(unittest.TestCase):
         self.assertEqual(watcher.kinds(), ["dropped"])
         del mapping
         self.assertIsNone(alive())
-
-
-if __name__ == "__main__":
-    unittest.main()

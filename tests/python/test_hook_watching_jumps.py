@@ -110,7 +110,3 @@ class Jumps(unittest.TestCase):
                 # The handlers of the line are in force.
                 found = self.jumping(handles, to=10, **what)
                 self.assertEqual(found[:len(values) + 1], [*values, repr(error)])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -386,7 +386,3 @@ class Threads(unittest.TestCase):
         del thread, threads
         gc.collect()
         self.assertEqual((delivered, alive()), ([], None))
-
-
-if __name__ == "__main__":
-    unittest.main()

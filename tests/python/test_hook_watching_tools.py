@@ -422,7 +422,3 @@ class Signals(unittest.TestCase):
         ends = [len(data) for data in words]
         self.assertLessEqual(set(ends), {0, 1})
         self.assertLessEqual(ends.count(0), stopped)
-
-
-if __name__ == "__main__":
-    unittest.main()

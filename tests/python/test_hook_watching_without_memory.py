@@ -255,7 +255,3 @@ class Begun(HookTestCase):
             gone.clear()
             gc.collect()
             self.assertIsNone(reference())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -375,7 +375,3 @@ next(made)
 print("ends")
 """)
         self.assertEqual(out, "ends\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -355,7 +355,3 @@ class Hidden(unittest.TestCase):
             with self.assertRaises(ValueError):
                 datahooks.add(f.__code__, 0, flags=flags)
         self.assertEqual(framecore.frame_hooks(), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -210,7 +210,3 @@ print(status, entries, len(framehook.hooks()))
         stop.set()
         looker.join()
         self.assertEqual((failures, framehook.hooks()), ([], []))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -413,7 +413,3 @@ class OneThread(HookTestCase, ProgramTestCase):
         gc.collect()
         ((_, _, freed, late),) = datahooks.take_frames()
         self.assertEqual((freed, late), (1, 0))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -380,7 +380,3 @@ class Processes(ProgramTestCase):
             for _ in range(3):
                 with self.subTest(place):
                     self.assertEqual(self.assert_program_succeeds(ENDS, source), "end\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

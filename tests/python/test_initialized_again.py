@@ -166,7 +166,3 @@ class Interpreters(ProgramTestCase):
     @needs_hooks
     def test_1000_interpreters_with_hooks_lose_nothing_for_them(self):
         self.assertLess(self.lost(INTERPRETERS, WITH_HOOKS), self.lost(FEW, WITHOUT) + MAY_LOSE_MORE)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import unittest
 
 import _remoteexec
 
@@ -309,7 +308,3 @@ sys.addaudithook(audit)
                              capture_output=True, text=True, check=False)
         self.assertIn("KeyError: 'sys.remote_exec'", run.stderr)
         self.assertEqual(self.ends_well(process), "")
-
-
-if __name__ == "__main__":
-    unittest.main()

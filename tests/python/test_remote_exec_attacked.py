@@ -333,7 +333,3 @@ os._exit(7)
         sys.remote_exec(process.pid, self.script("print('no', flush=True)"))
         self.assertIn(process.communicate("\n", timeout=120)[0], ("", "no\n"))
         self.assertEqual(process.returncode, 3)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import unittest
 
 import _remoteexec
 
@@ -110,7 +109,3 @@ class Sender(RemoteTestCase):
         output, errors = process.communicate("\n", timeout=120)
         self.assertEqual((process.returncode, errors, output.count("here\n")), (0, "", accepted))
         self.assertIn("end\n", output)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -54,7 +54,3 @@ class ReturnShimOpcode(unittest.TestCase):
         done = run_program("import test_return_shim_opcode as t; t.beginning_with(t.opcode.opmap['RESERVED'])()")
         self.assertIn("Executing RESERVED instruction", done.stderr)
         self.assertLess(done.returncode, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -1,7 +1,5 @@
 """The crate framehook: frames that continue from records, and variables by index."""
 
-import unittest
-
 from rust_sdk_support import HookTestCase, load
 
 rust_hook = cases = None
@@ -45,7 +43,3 @@ class Continued(HookTestCase):
             cases.continue_all([], None)
         with self.assertRaisesRegex(ValueError, "at an instruction of its code"):
             cases.continue_all([(triple, 2**40, [2], [])], [1])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import unittest
 
 from test.support import get_c_recursion_limit
 
@@ -317,7 +316,3 @@ class LimitOfCRecursion(HookTestCase):
             with self.subTest(levels), self.assertRaises((ZeroDivisionError, RecursionError)):
                 cases.call_with_levels(lambda: 1 / 0, levels, inner)
             self.assertEqual(self.depth(), outside)
-
-
-if __name__ == "__main__":
-    unittest.main()

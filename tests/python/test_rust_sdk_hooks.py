@@ -266,7 +266,3 @@ class Failing(HookTestCase):
                 del guard
         self.assertEqual(cases.dropped(), dropped + 1)
         self.assertEqual(ten(), 10)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -420,7 +420,3 @@ def function():
         thread.start()
         thread.join()
         threading.stack_size(before)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -353,7 +353,3 @@ class WatchingHooks(unittest.TestCase):
             with self.subTest(events):
                 self.assertFatal(f"{WATCHER}for event in [{events}]: suitewatcher.check_event(Event(*event))", message)
         self.assertFatal(f"{WATCHER}del word", "freed while its frame is plain")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -375,7 +375,3 @@ kept = Dying()
 kept.cycle = kept
 """)
         self.assertEqual(printed, "at the end\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -7,7 +7,6 @@ test_arena_faults.py has the same without hooks.
 
 import gc
 import sys
-import unittest
 
 from support import ProgramTestCase, attempt, code_named, framecore, framehook, make_recursion, needs_failing_allocations, needs_hooks, use_extensions
 
@@ -200,7 +199,3 @@ class AtEdges(ProgramTestCase):
         self.assert_program_succeeds(
             "import test_without_memory_at_edges as t; t.DEPTHS = range(4, 10); "
             "t.run_at_depths(t.attempt, range(0, 14))", timeout=1200)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,7 +9,6 @@ import functools
 import gc
 import sys
 import tracemalloc
-import unittest
 
 from support import ProgramTestCase, attempt, code_named, framecore, framehook, make_recursion, needs_failing_allocations, needs_hooks, use_extensions
 
@@ -266,7 +265,3 @@ class Flat(ProgramTestCase):
                 environment = {"PYTHON_JIT": "0"} if OPERATIONS[name] is among_many else None
                 self.assert_program_succeeds(f"import test_without_memory_flat as t; t.run({name!r})", timeout=900,
                                              environment=environment)
-
-
-if __name__ == "__main__":
-    unittest.main()

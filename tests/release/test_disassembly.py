@@ -68,7 +68,3 @@ class Alignment(unittest.TestCase):
         self.assertGreater(len(rust), 20)
         for name in {*rust, "_PyEval_EvalFrameDefault", "PyObject_GetAttr"}:
             self.assertEqual(functions[name] % 64, 0, name)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -63,7 +63,3 @@ class Profile(unittest.TestCase):
         self.assertIn("@_PyThreadState_PushFrame", code)
         self.assertNotIn("__profc_", code)
         self.assertNotIn("__llvm_prf", code)
-
-
-if __name__ == "__main__":
-    unittest.main()
