@@ -108,15 +108,17 @@ class Guards(HookTestCase):
         threads = [threading.Thread(target=work, args=(seen,)) for seen in results]
         for thread in threads:
             thread.start()
-        for round_ in range(200):
-            guard = cases.install("replace", f, g)
-            self.assertEqual(f(), 2)
-            (guard.drop_detached if round_ % 2 else guard.remove)()
-            del guard
-            self.assertEqual(f(), 1)
-        stop.set()
-        for thread in threads:
-            thread.join()
+        try:
+            for round_ in range(200):
+                guard = cases.install("replace", f, g)
+                self.assertEqual(f(), 2)
+                (guard.drop_detached if round_ % 2 else guard.remove)()
+                del guard
+                self.assertEqual(f(), 1)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
         f()
         self.assertLessEqual(set().union(*results), {1, 2})
         gc.collect()

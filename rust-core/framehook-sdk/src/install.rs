@@ -213,9 +213,10 @@ impl<H: FrameHook> Installed<H> {
     /// is retired: the thread is attached to another interpreter.
     pub fn remove(self, py: Python<'_>) -> PyResult<()> {
         self.in_own_interpreter(py)?;
-        // Whatever comes of it, dropping the guard has nothing left to do.
-        self.registration.retired.store(true, Ordering::Release);
         let removed = remove(self.id());
+        // Whatever came of it, dropping the guard has nothing left to do. Not before the removal: a callback in another
+        // thread would remove the retired hook first, and this function would fail as if other code had done it.
+        self.registration.retired.store(true, Ordering::Release);
         removed.map_err(|()| PyErr::fetch(py))
     }
 
