@@ -229,6 +229,44 @@ class InAnInterpreterWithItsOwnGIL(InAnInterpreter):
     apis = (PythonApi.name,)
 
 
+SURROUNDINGS = (Plainly, BesideAnEvaluator, InAThread, InAnInterpreter, InAnInterpreterWithItsOwnGIL)
+
+
+def scenario_of(case, name):
+    """The function of this name, or what it is a test of."""
+    function = getattr(type(case), name)
+    return getattr(function, "scenario", function)
+
+
+class SurroundedTestCase(HookTestCase, ProgramTestCase):
+    """Its scenarios run in each of the surroundings, with each of KINDS: tuples of arguments that can be written."""
+
+    SURROUNDINGS, KINDS = SURROUNDINGS, ((),)
+    collects_often = False      # then what is there already is not looked through each time
+
+    def run_scenario(self, name, *arguments):
+        scenario_of(self, name)(self, *arguments)
+
+    def in_each_surrounding(self, name, *arguments):
+        if self.collects_often:
+            gc.freeze()
+            self.addCleanup(gc.unfreeze)
+        for surrounding in self.SURROUNDINGS:
+            with surrounding() as around:
+                for kind in self.KINDS:
+                    with self.subTest(surrounding.__name__, arguments=(*kind, *arguments)):
+                        around.run(self, name, *kind, *arguments)
+
+
+def surrounded(scenario):
+    """Makes a test of a scenario."""
+    @functools.wraps(scenario)
+    def test(self):
+        self.in_each_surrounding(scenario.__name__)
+    test.scenario = scenario
+    return test
+
+
 EVERYWHERE = (Plainly, BesideAnEvaluator, BesideThePerfTrampoline, AtTheEdgesOfChunks, InAThread, InAnInterpreter,
               InAnInterpreterWithItsOwnGIL)
 HERE = (Plainly, BesideAnEvaluator, BesideThePerfTrampoline)
@@ -237,7 +275,7 @@ HERE = (Plainly, BesideAnEvaluator, BesideThePerfTrampoline)
 class VariantTestCase(HookTestCase, ProgramTestCase):
     def run_scenario(self, scenario, api, kind, *more):
         try:
-            getattr(self, scenario)(APIS[api](), KINDS[kind], *more)
+            scenario_of(self, scenario)(self, APIS[api](), KINDS[kind], *more)
         finally:
             if "framehooks" in sys.modules:
                 # The callables of simple hooks must not outlive their interpreter.
@@ -258,3 +296,14 @@ class VariantTestCase(HookTestCase, ProgramTestCase):
                         if api in around.apis:
                             with self.subTest(surrounding.__name__, api=api, kind=kind, more=more):
                                 around.run(self, scenario.__name__, api, kind, *more)
+
+
+def varied(*more, **variants):
+    """Makes a test of a scenario: in_every_variant() with these arguments."""
+    def decorate(scenario):
+        @functools.wraps(scenario)
+        def test(self):
+            self.in_every_variant(scenario, *more, **variants)
+        test.scenario = scenario
+        return test
+    return decorate

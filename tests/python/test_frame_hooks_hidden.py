@@ -15,7 +15,7 @@ import types
 import unittest
 import warnings
 
-from hook_variants import EVERYWHERE, HERE, TWO, VariantTestCase, extension, in_a_child, installed
+from hook_variants import EVERYWHERE, HERE, TWO, VariantTestCase, extension, in_a_child, installed, varied
 from looking import ANSWERS, CALLERS_FILE, Call, Records, WAYS, calls_dispatched, names_back
 from support import needs_hooks
 
@@ -54,7 +54,8 @@ class Looking(VariantTestCase):
                 self.assertIn("calls_dispatched", seen)
                 self.assertIn("offered", seen)
 
-    def caller_is_next(self, api, kind):
+    @varied()
+    def test_the_frame_below_the_hook_is_the_callers(self, api, kind):
         """The frame below the hook's own is the caller's, at each level that tools count."""
         logger, records = logging.Logger("a logger of a test"), Records()
         logger.addHandler(records)
@@ -72,9 +73,6 @@ class Looking(VariantTestCase):
         with installed(api, call.hook):
             call.run()
         self.assertEqual(seen, ["calls_dispatched"] * 3 + [calls_dispatched.__module__, "calls_dispatched"])
-
-    def test_the_frame_below_the_hook_is_the_callers(self):
-        self.in_every_variant(self.caller_is_next)
 
     def kept_frames(self, api, kind, answer):
         """Frames around a hook that it keeps are whole when their calls are over."""
@@ -144,7 +142,8 @@ class Looking(VariantTestCase):
                 self.in_every_variant(self.leaks, way, answer, kinds=TWO, apis=("Python",),
                                       surroundings=HERE)
 
-    def logs_and_warns(self, api, kind):
+    @varied(kinds=TWO, surroundings=HERE)
+    def test_a_hook_that_logs_and_warns_leaks_nothing(self, api, kind):
         """Hooks of programs log with a stack and warn: neither keeps memory or references."""
         logger = logging.Logger("a logger of a test")
         logger.addHandler(logging.NullHandler())
@@ -170,9 +169,6 @@ class Looking(VariantTestCase):
         if not NO_GIL:
             self.assertLess(after[0] - before[0], 50)
 
-    def test_a_hook_that_logs_and_warns_leaks_nothing(self):
-        self.in_every_variant(self.logs_and_warns, kinds=TWO, surroundings=HERE)
-
     def dumps(self, api, kind, answer):
         import faulthandler     # cannot be imported in every interpreter
 
@@ -191,7 +187,9 @@ class Looking(VariantTestCase):
         for answer in ANSWERS:
             self.in_every_variant(self.dumps, answer, surroundings=HERE)
 
-    def samples(self, api, kind):
+    @in_a_child
+    @varied(kinds=TWO, surroundings=HERE)
+    def test_a_sampling_thread_never_finds_a_frame_that_was_replaced(self, api, kind):
         """Another thread takes all frames: whenever the hook waits for it, and at other times."""
         turn, answered, ends = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
         def wait(view):
@@ -227,11 +225,8 @@ class Looking(VariantTestCase):
             dict(frame.f_locals)
             self.assertIn(frame.f_code.co_name, found)
 
-    @in_a_child
-    def test_a_sampling_thread_never_finds_a_frame_that_was_replaced(self):
-        self.in_every_variant(self.samples, kinds=TWO, surroundings=HERE)
-
-    def runs_as_ever(self, api, kind):
+    @varied()
+    def test_a_frame_is_seen_from_its_first_instruction_on(self, api, kind):
         """Once it runs, the frame is seen where it belongs, and has one object."""
         frames = []
 
@@ -246,9 +241,6 @@ class Looking(VariantTestCase):
         self.assertEqual((call.entries, first[0], first), (1, "offered", second))
         self.assertIs(frames[0], frames[1])
         self.assertEqual(frames[0].f_locals["a"], None)
-
-    def test_a_frame_is_seen_from_its_first_instruction_on(self):
-        self.in_every_variant(self.runs_as_ever)
 
 
 @needs_hooks

@@ -5,7 +5,7 @@ import sys
 import unittest
 import warnings
 
-from hook_variants import BODY_LINE, FUNCTIONS, VariantTestCase, installed
+from hook_variants import BODY_LINE, FUNCTIONS, VariantTestCase, installed, varied
 from looking import MANY, Refused, called
 from support import code_of, in_a_child, needs_hooks
 
@@ -132,7 +132,9 @@ class Jumping(VariantTestCase):
         # CPython sets it to None, unless it is in a cell.
         self.jump_in_every_variant("log.append(a)\nif not log[1:]:\n    del a\nx = 2\n{give} x", 3)
 
-    def jump_in_a_stand_in(self, api, kind):
+    @in_a_child
+    @varied(kinds=FUNCTIONS)
+    def test_a_jump_in_a_replacement_does_not_offer_it(self, api, kind):
         function = kind.make("{give} 'original', a")
         stand_in = code_of(kind.make("x = 1\ny = 2\n{give} 'replaced', a, x", name="stand_in"))
         entries = []
@@ -149,10 +151,8 @@ class Jumping(VariantTestCase):
         self.assertEqual((entries, jump.left), (["offered"], 0))
 
     @in_a_child
-    def test_a_jump_in_a_replacement_does_not_offer_it(self):
-        self.in_every_variant(self.jump_in_a_stand_in, kinds=FUNCTIONS)
-
-    def jump_before_the_hook_came(self, api, kind):
+    @varied(kinds=FUNCTIONS)
+    def test_a_frame_that_began_before_the_hook_was_added_is_not_dispatched_by_a_jump(self, api, kind):
         function = kind.make("x = 1\ny = 2\n{give} a, x")
         stand_in = code_of(kind.make("{give} 'replaced', a", name="stand_in"))
         entries, handles = [], []
@@ -168,7 +168,3 @@ class Jumping(VariantTestCase):
         finally:
             api.remove(*handles)
         self.assertEqual((entries, jump.left), ([], 0))
-
-    @in_a_child
-    def test_a_frame_that_began_before_the_hook_was_added_is_not_dispatched_by_a_jump(self):
-        self.in_every_variant(self.jump_before_the_hook_came, kinds=FUNCTIONS)

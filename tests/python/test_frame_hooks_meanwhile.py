@@ -7,7 +7,7 @@ import threading
 import unittest
 import warnings
 
-from hook_variants import EVERYWHERE, KINDS, Kind, VariantTestCase, extension, finish, installed
+from hook_variants import EVERYWHERE, KINDS, Kind, VariantTestCase, extension, finish, installed, varied
 from looking import Call, Refused, called, in_another_thread
 from support import PythonApi, code_of, framecore, needs_hooks
 
@@ -44,7 +44,8 @@ class Views(VariantTestCase):
             self.assertEqual(call.run("secret"), ["original", "secret"])
         return answers[0]
 
-    def outlived_in_another_thread(self, api, kind):
+    @varied(apis=("Python",))
+    def test_a_view_that_expires_while_a_key_is_converted_is_not_read(self, api, kind):
         converting, may_continue, outcomes = threading.Event(), threading.Event(), []
 
         def wait():
@@ -71,10 +72,8 @@ class Views(VariantTestCase):
         another_frame("of another frame")
         self.assertEqual(outcomes, [RuntimeError])
 
-    def test_a_view_that_expires_while_a_key_is_converted_is_not_read(self):
-        self.in_every_variant(self.outlived_in_another_thread, apis=("Python",))
-
-    def used_in_another_thread(self, api, kind):
+    @varied(apis=("Python",))
+    def test_a_view_serves_only_the_thread_that_was_given_it(self, api, kind):
         def use(view):
             def in_thread(ident):
                 found = {}
@@ -89,19 +88,15 @@ class Views(VariantTestCase):
 
         self.assertEqual(self.result_of(kind, use), ("secret", {}, "secret"))
 
-    def test_a_view_serves_only_the_thread_that_was_given_it(self):
-        self.in_every_variant(self.used_in_another_thread, apis=("Python",))
-
-    def converted_while_valid(self, api, kind):
+    @varied(apis=("Python",))
+    def test_a_key_may_run_python_while_the_view_is_valid(self, api, kind):
         ran = []
         key = Index(lambda: ran.append(called()))
         self.assertEqual(self.result_of(kind, lambda view: view.argument(key)), "secret")
         self.assertEqual(ran, ["called"])
 
-    def test_a_key_may_run_python_while_the_view_is_valid(self):
-        self.in_every_variant(self.converted_while_valid, apis=("Python",))
-
-    def hook_removed_by_a_key(self, api, kind):
+    @varied(apis=("Python",))
+    def test_a_view_is_valid_until_its_hook_returns_though_the_hook_was_removed(self, api, kind):
         answers = []
 
         def hook(view):
@@ -113,9 +108,6 @@ class Views(VariantTestCase):
         api.add(hook)
         self.assertEqual(finish(offered("secret")), "secret")
         self.assertEqual(answers, [("secret", "secret", offered.__code__)])
-
-    def test_a_view_is_valid_until_its_hook_returns_though_the_hook_was_removed(self):
-        self.in_every_variant(self.hook_removed_by_a_key, apis=("Python",))
 
     def test_a_key_that_fails_is_no_reading(self):
         def fail():

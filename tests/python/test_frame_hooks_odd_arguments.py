@@ -10,7 +10,7 @@ import types
 import unittest
 import weakref
 
-from hook_variants import ALL, KINDS, VariantTestCase, finish, in_a_child, installed
+from hook_variants import ALL, KINDS, VariantTestCase, finish, in_a_child, installed, varied
 from support import PythonApi, framecore, needs_hooks
 
 
@@ -97,16 +97,14 @@ class EmptiedCells(VariantTestCase):
             with self.subTest(kind):
                 self.assertEqual(self.read(PythonApi(), KINDS[kind]), 1)
 
-    def read_all(self, api, kind):
+    @varied(kinds=WITH_CELLS, apis=("Python",))
+    def test_arguments_leaves_out_one_whose_cell_is_empty(self, api, kind):
         def act(view):
             return view.argument_names, view.arguments()
 
         cells, arguments, _ = self.empty_and(api, kind, act)
         self.assertEqual(arguments[0], ("a", "b"))
         self.assertEqual(list(arguments[1]), ["b"] if cells else ["a", "b"])
-
-    def test_arguments_leaves_out_one_whose_cell_is_empty(self):
-        self.in_every_variant(self.read_all, kinds=WITH_CELLS, apis=("Python",))
 
     def replace(self, api, kind):
         cells, _, result = self.empty_and(api, kind, lambda view: None, "replace")

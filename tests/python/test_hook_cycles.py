@@ -14,28 +14,17 @@ import unittest
 import weakref
 
 from hook_edges import EDGES, KINDS, Hook, Thing, generator_function, ignore, run_nothing, while_installed
-from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
+from hook_variants import SurroundedTestCase, extension, surrounded
 from support import HookTestCase, ProgramTestCase, framehook, in_a_child, needs_hooks
 
 
-SURROUNDINGS = (Plainly, BesideAnEvaluator, InAThread, InAnInterpreter, InAnInterpreterWithItsOwnGIL)
-
-
 @needs_hooks
-class Cycles(HookTestCase, ProgramTestCase):
-    def run_scenario(self, scenario, *arguments):
-        getattr(self, scenario)(*arguments)
+class Cycles(SurroundedTestCase):
+    KINDS = [(kind,) for kind in KINDS]
+    collects_often = True
 
-    def in_each_surrounding(self, scenario, kinds=KINDS):
-        gc.freeze()
-        self.addCleanup(gc.unfreeze)
-        for surrounding in SURROUNDINGS:
-            with surrounding() as around:
-                for kind in kinds:
-                    with self.subTest(surrounding.__name__, kind=kind):
-                        around.run(self, scenario.__name__, kind)
-
-    def each_edge(self, kind):
+    @surrounded
+    def test_a_cycle_through_each_edge_is_collected(self, kind):
         left = []
         for edge in EDGES:
             reference = edge(*KINDS[kind])
@@ -44,18 +33,14 @@ class Cycles(HookTestCase, ProgramTestCase):
                 left.append(edge.__name__)
         self.assertEqual(left, [])
 
-    def test_a_cycle_through_each_edge_is_collected(self):
-        self.in_each_surrounding(self.each_edge)
-
-    def many_at_once(self, kind):
+    @surrounded
+    def test_cycles_through_all_edges_at_once_are_collected(self, kind):
         references = [edge(*KINDS[kind]) for _ in range(20) for edge in EDGES]
         gc.collect()
         self.assertEqual([reference for reference in references if reference() is not None], [])
 
-    def test_cycles_through_all_edges_at_once_are_collected(self):
-        self.in_each_surrounding(self.many_at_once)
-
-    def is_dropped(self, kind):
+    @surrounded
+    def test_what_is_watched_is_collected_and_has_one_exit_event(self, kind):
         """While the hook is installed, what it watches is collected too, with one exit callback."""
         function, run = KINDS[kind]
         kinds = []
@@ -78,10 +63,9 @@ class Cycles(HookTestCase, ProgramTestCase):
                 # Where it waits for another one, CPython throws a GeneratorExit into it.
                 self.assertIn((edge, kinds, reference()), [(edge, ["dropped"], None), (edge, ["resumed", "raised"], None)])
 
-    def test_what_is_watched_is_collected_and_has_one_exit_event(self):
-        self.in_each_surrounding(self.is_dropped)
-
-    def whole(self, kind):
+    @in_a_child
+    @surrounded
+    def test_a_callback_finds_whole_what_is_collected(self, kind):
         """The collector has cleared nothing yet when a callback is called: neither what it refers to, nor the callback itself."""
         function, run = KINDS[kind]
         found, reports = [], []
@@ -126,10 +110,6 @@ class Cycles(HookTestCase, ProgramTestCase):
         self.assertEqual(len(found), 30)
 
     @in_a_child
-    def test_a_callback_finds_whole_what_is_collected(self):
-        self.in_each_surrounding(self.whole)
-
-    @in_a_child
     def test_a_callback_finds_whole_what_is_collected_of_a_generator_that_yields_when_it_is_closed(self):
         def yields_again():
             while True:
@@ -164,7 +144,8 @@ class Cycles(HookTestCase, ProgramTestCase):
         self.assertEqual(set(reports), {repr(RuntimeError("generator ignored GeneratorExit"))})
         self.assertEqual(found, [("dropped", 1)] * 30)
 
-    def keeps_what_lives(self, kind):
+    @surrounded
+    def test_what_lives_is_kept(self, kind):
         """A cycle that something leads to is left alone, however often one collects."""
         function, run = KINDS[kind]
         kinds = []
@@ -188,9 +169,6 @@ class Cycles(HookTestCase, ProgramTestCase):
         # The generator does not need it any more.
         self.assertIsNone(reference())
         self.assertIsNotNone(made)
-
-    def test_what_lives_is_kept(self):
-        self.in_each_surrounding(self.keeps_what_lives)
 
     def test_many_sessions_of_a_tool_leave_nothing(self):
         class Tool:

@@ -7,7 +7,7 @@ import types
 import unittest
 import weakref
 
-from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly
+from hook_variants import SurroundedTestCase, surrounded
 from support import FREE_THREADED, HookTestCase, ProgramTestCase, Thing, needs_hooks
 
 try:
@@ -15,7 +15,6 @@ try:
 except ImportError:     # stock CPython
     framehook = None
 
-SURROUNDINGS = (Plainly, BesideAnEvaluator, InAThread, InAnInterpreter, InAnInterpreterWithItsOwnGIL)
 CONTEXT = {"arguments": True, "caller": True}
 
 
@@ -38,18 +37,11 @@ def names(code):
 
 
 @needs_hooks
-class Attacked(HookTestCase, ProgramTestCase):
-    def run_scenario(self, scenario):
-        getattr(self, scenario)()
+class Attacked(SurroundedTestCase):
+    collects_often = True
 
-    def everywhere(self, scenario):
-        gc.freeze()
-        self.addCleanup(gc.unfreeze)
-        for surrounding in SURROUNDINGS:
-            with self.subTest(surrounding.__name__), surrounding() as around:
-                around.run(self, scenario.__name__)
-
-    def parameters_of_all_kinds(self):
+    @surrounded
+    def test_parameters_of_all_kinds(self):
         def positional(a, b=2, /, c=3):
             a = b = c = None
 
@@ -85,10 +77,8 @@ class Attacked(HookTestCase, ProgramTestCase):
             self.assertEqual(event.arguments, expected)
             self.assertEqual(list(event.arguments), names(function.__code__))
 
-    def test_parameters_of_all_kinds(self):
-        self.everywhere(self.parameters_of_all_kinds)
-
-    def frames_without_parameters(self):
+    @surrounded
+    def test_frames_without_parameters(self):
         code = compile("class A:\n def m(self): pass\nA().m()\nx = 1", "<context>", "exec")
         events = []
 
@@ -103,10 +93,8 @@ class Attacked(HookTestCase, ProgramTestCase):
         self.assertEqual([set(event.arguments) for event in events], [set(), {"self"}, set()])
         self.assertEqual([event.caller for event in events[:2]], [(code, 1), (code, 3)])
 
-    def test_frames_without_parameters(self):
-        self.everywhere(self.frames_without_parameters)
-
-    def cells_that_are_emptied(self):
+    @surrounded
+    def test_cells_that_are_emptied(self):
         """A hook in front takes a parameter's value away: through the cell, which the prologue has made."""
         def function(a, b):
             return lambda: (a, b)
@@ -132,10 +120,8 @@ class Attacked(HookTestCase, ProgramTestCase):
         if emptied:
             self.assertRaises(NameError, made)
 
-    def test_cells_that_are_emptied(self):
-        self.everywhere(self.cells_that_are_emptied)
-
-    def replaced(self):
+    @surrounded
+    def test_replaced_frames(self):
         """Each hook keeps what it would have read: of the code that the hooks before it have left."""
         def function(a, b=2, *, key=3):
             return a, b, key
@@ -165,10 +151,8 @@ class Attacked(HookTestCase, ProgramTestCase):
                 self.assertEqual(calls(), ("other", 1, 2, 4))
             self.assertEqual([arguments for _, _, arguments, _ in found], [{"b": 2, "a": 1, "args": (), "key": 4}, whole])
 
-    def test_replaced_frames(self):
-        self.everywhere(self.replaced)
-
-    def callers_that_are_gone(self):
+    @surrounded
+    def test_callers_that_are_gone(self):
         def generator(a):
             yield a
             yield a
@@ -196,10 +180,9 @@ class Attacked(HookTestCase, ProgramTestCase):
         self.assertIsNone(kept())
 
     @unittest.skipIf(FREE_THREADED, "once a thread has started, CPython 3.13 without the GIL makes functions immortal")
-    def test_callers_that_are_gone(self):
-        self.everywhere(self.callers_that_are_gone)
 
-    def callers_of_other_kinds(self):
+    @surrounded
+    def test_callers_of_other_kinds(self):
         def function(a):
             return a
 
@@ -215,10 +198,8 @@ class Attacked(HookTestCase, ProgramTestCase):
         self.assertEqual(watching.events[0].caller, (sys._getframe().f_code, line))
         self.assertEqual(watching.events[1].caller[0], threading.Thread.run.__code__)
 
-    def test_callers_of_other_kinds(self):
-        self.everywhere(self.callers_of_other_kinds)
-
-    def no_caller(self):
+    @surrounded
+    def test_a_thread_s_first_frame_has_no_caller(self):
         import _thread
 
         def function():
@@ -239,10 +220,8 @@ class Attacked(HookTestCase, ProgramTestCase):
             over.acquire()
         self.assertEqual([(event.caller, event.arguments) for event in events], [((None, -1), {})])
 
-    def test_a_thread_s_first_frame_has_no_caller(self):
-        self.everywhere(self.no_caller)
-
-    def odd_truths(self):
+    @surrounded
+    def test_truth_values_that_run_code(self):
         """A truth value runs any code: it watches the frame, gives up the view, or has the hook's answer read."""
         def function(a):
             return a
@@ -292,10 +271,8 @@ class Attacked(HookTestCase, ProgramTestCase):
             self.assertEqual((event.kind, event.arguments), ("returned", {"a": 5} if name == "arguments" else None))
             log.clear()
 
-    def test_truth_values_that_run_code(self):
-        self.everywhere(self.odd_truths)
-
-    def odd_names(self):
+    @surrounded
+    def test_names_that_are_none_of_the_parameters(self):
         class Name(str):
             def __eq__(self, other):
                 raise AssertionError("compared")
@@ -321,10 +298,8 @@ class Attacked(HookTestCase, ProgramTestCase):
         self.assertEqual((len(errors), len(set(errors))), (8, 1))
         self.assertEqual(event.arguments, {"a": 1})
 
-    def test_names_that_are_none_of_the_parameters(self):
-        self.everywhere(self.odd_names)
-
-    def events_that_are_kept(self):
+    @surrounded
+    def test_events_that_are_kept(self):
         """An event is read after the end of its frame, its hook, its thread and its callback."""
         def function(a, b):
             a.append(b)
@@ -354,10 +329,8 @@ class Attacked(HookTestCase, ProgramTestCase):
         self.assertIsNone(gone)
         self.assertRaises(AttributeError, setattr, event, "arguments", None)
 
-    def test_events_that_are_kept(self):
-        self.everywhere(self.events_that_are_kept)
-
-    def events_that_lead_to_themselves(self):
+    @surrounded
+    def test_events_that_lead_to_themselves(self):
         def generator(thing):
             yield thing
 
@@ -378,10 +351,8 @@ class Attacked(HookTestCase, ProgramTestCase):
             gc.collect()
         self.assertEqual([reference() for reference in references], [None] * 4)
 
-    def test_events_that_lead_to_themselves(self):
-        self.everywhere(self.events_that_lead_to_themselves)
-
-    def failing_callbacks(self):
+    @surrounded
+    def test_failing_callbacks(self):
         """The exception of a callback leads to the event, and the event's arguments to the frame."""
         class Failed(Exception):
             pass
@@ -404,10 +375,8 @@ class Attacked(HookTestCase, ProgramTestCase):
         gc.collect()
         self.assertIsNone(reference())
 
-    def test_failing_callbacks(self):
-        self.everywhere(self.failing_callbacks)
-
-    def recursion(self):
+    @surrounded
+    def test_callbacks_that_call_what_is_watched(self):
         """Callbacks that call what is watched, through a re-entrant call: each has its own caller and arguments."""
         def function(n):
             return n
@@ -426,9 +395,6 @@ class Attacked(HookTestCase, ProgramTestCase):
             self.assertEqual(calls(), 3)
         self.assertEqual([n for n, _ in seen], [3, 2, 1, 0])
         self.assertEqual({caller for _, caller in seen[1:]}, {"callback"})
-
-    def test_callbacks_that_call_what_is_watched(self):
-        self.everywhere(self.recursion)
 
     def test_events_outlive_the_interpreter_s_hooks(self):
         out = self.assert_program_succeeds("""

@@ -10,15 +10,14 @@ import unittest
 import weakref
 
 from hook_edges import KINDS, Thing
-from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly
-from support import HookTestCase, needs_hooks
+from hook_variants import SurroundedTestCase, surrounded
+from support import needs_hooks
 
 try:
     import framehook
 except ImportError:     # stock CPython
     framehook = None
 
-SURROUNDINGS = (Plainly, BesideAnEvaluator, InAThread, InAnInterpreter, InAnInterpreterWithItsOwnGIL)
 FUNCTION, RUN = KINDS["asynchronous generator"]
 
 
@@ -45,22 +44,18 @@ def in_a_cycle(number=0):
 
 
 @needs_hooks
-class FinalizerHooks(HookTestCase):
-    def run_scenario(self, scenario):
+class FinalizerHooks(SurroundedTestCase):
+    collects_often = True
+
+    def run_scenario(self, *scenario):
         before = sys.get_asyncgen_hooks()
         try:
-            getattr(self, scenario)()
+            super().run_scenario(*scenario)
         finally:
             sys.set_asyncgen_hooks(*before)
 
-    def in_each_surrounding(self, scenario):
-        gc.freeze()
-        self.addCleanup(gc.unfreeze)
-        for surrounding in SURROUNDINGS:
-            with self.subTest(surrounding.__name__), surrounding() as around:
-                around.run(self, scenario.__name__)
-
-    def whole(self):
+    @surrounded
+    def test_a_callback_finds_whole_what_the_hook_did_not_keep(self):
         found, finalized, references = [], [], []
         sys.set_asyncgen_hooks(finalizer=lambda made: finalized.append(made.__name__))
 
@@ -78,10 +73,8 @@ class FinalizerHooks(HookTestCase):
                 found.clear()
         self.assertEqual([reference() for reference in references], [None] * 6)
 
-    def test_a_callback_finds_whole_what_the_hook_did_not_keep(self):
-        self.in_each_surrounding(self.whole)
-
-    def kept(self):
+    @surrounded
+    def test_a_generator_that_the_hook_keeps_is_watched_on(self):
         found, kept = [], []
         sys.set_asyncgen_hooks(finalizer=kept.append)
         with framehook.hook(watching(lambda event: found.append((event.kind, event.data.numbers)), yields=True, resumes=True)):
@@ -99,10 +92,8 @@ class FinalizerHooks(HookTestCase):
         self.assertEqual(len(found), 2)
         self.assertIsNone(reference())
 
-    def test_a_generator_that_the_hook_keeps_is_watched_on(self):
-        self.in_each_surrounding(self.kept)
-
-    def kept_for_a_time(self):
+    @surrounded
+    def test_a_generator_that_the_hook_keeps_for_a_time_is_dropped_whole(self):
         """CPython calls a finalizer once; the generator goes in a cycle later, and without it."""
         found, kept = [], []
         sys.set_asyncgen_hooks(finalizer=kept.append)
@@ -114,10 +105,8 @@ class FinalizerHooks(HookTestCase):
             gc.collect()
             self.assertEqual((found, kept), ([("dropped", [1, 2, 3])], []))
 
-    def test_a_generator_that_the_hook_keeps_for_a_time_is_dropped_whole(self):
-        self.in_each_surrounding(self.kept_for_a_time)
-
-    def resurrected(self):
+    @surrounded
+    def test_what_a_callback_resurrects_is_not_cleared(self):
         sys.set_asyncgen_hooks(finalizer=lambda made: None)
         found = []
         with framehook.hook(watching(lambda event: found.append((event.kind, event.data)))):
@@ -137,10 +126,8 @@ class FinalizerHooks(HookTestCase):
             gc.collect()
         self.assertEqual([reference() for reference in references], [None] * 4)
 
-    def test_what_a_callback_resurrects_is_not_cleared(self):
-        self.in_each_surrounding(self.resurrected)
-
-    def broken_up(self):
+    @surrounded
+    def test_callbacks_that_end_the_cycles_of_others(self):
         """A callback ends the cycles of others, which go while the collector goes through them."""
         sys.set_asyncgen_hooks(finalizer=lambda made: None)
         for step in 1, 2, 3, 7:
@@ -164,10 +151,8 @@ class FinalizerHooks(HookTestCase):
                 gc.collect()
             self.assertEqual(len(found), 30)
 
-    def test_callbacks_that_end_the_cycles_of_others(self):
-        self.in_each_surrounding(self.broken_up)
-
-    def failing(self):
+    @surrounded
+    def test_hooks_and_callbacks_that_fail(self):
         sys.set_asyncgen_hooks(finalizer=lambda made: 1 / 0)
         reports, before = [], sys.unraisablehook
         sys.unraisablehook = lambda report: reports.append(type(report.exc_value))
@@ -182,6 +167,3 @@ class FinalizerHooks(HookTestCase):
             gc.collect()
         sys.unraisablehook = before
         self.assertEqual(reports, [ZeroDivisionError] * 3 + [KeyError] * 3)
-
-    def test_hooks_and_callbacks_that_fail(self):
-        self.in_each_surrounding(self.failing)

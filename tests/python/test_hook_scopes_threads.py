@@ -7,7 +7,7 @@ import threading
 import types
 import unittest
 
-from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, Plainly, extension
+from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, Plainly, SurroundedTestCase, extension
 from support import HookTestCase, ProgramTestCase, framehook, in_many_threads, in_new_thread, in_threads, needs_hooks
 
 
@@ -104,14 +104,8 @@ class Worker:
 
 
 @needs_hooks
-class Scopes(HookTestCase, ProgramTestCase):
-    def run_scenario(self, scenario, *arguments):
-        getattr(self, scenario)(*arguments)
-
-    def in_each_surrounding(self, scenario, *arguments):
-        for surrounding in (Plainly, BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL):
-            with surrounding() as around, self.subTest(surrounding.__name__, arguments=arguments):
-                around.run(self, scenario.__name__, *arguments)
+class Scopes(SurroundedTestCase):
+    SURROUNDINGS = Plainly, BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL
 
     def workers(self, count):
         workers = [Worker() for _ in range(count)]
@@ -147,7 +141,7 @@ class Scopes(HookTestCase, ProgramTestCase):
 
     def test_other_threads_are_not_affected(self):
         for limit in LIMITS:
-            self.in_each_surrounding(self.elsewhere, limit)
+            self.in_each_surrounding("elsewhere", limit)
 
     def test_the_hook_is_called_for_a_request_in_each_of_many_threads(self):
         """The program of the report: each thread is below a frame of its own meanwhile."""

@@ -7,7 +7,7 @@ import types
 import unittest
 import weakref
 
-from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
+from hook_variants import SurroundedTestCase, extension, surrounded
 from support import HookTestCase, ProgramTestCase, framehook, needs_hooks
 from test_hook_cycles import KINDS, Thing
 
@@ -50,22 +50,12 @@ class Watching:
         self.threads.append(threading.get_ident())
 
 
-SURROUNDINGS = (Plainly, BesideAnEvaluator, InAThread, InAnInterpreter, InAnInterpreterWithItsOwnGIL)
-
-
 @needs_hooks
-class Dropped(HookTestCase, ProgramTestCase):
-    def run_scenario(self, scenario, *arguments):
-        getattr(self, scenario)(*arguments)
+class Dropped(SurroundedTestCase):
+    KINDS = [(kind,) for kind in KINDS]
 
-    def in_each_surrounding(self, scenario, kinds=KINDS):
-        for surrounding in SURROUNDINGS:
-            with surrounding() as around:
-                for kind in kinds:
-                    with self.subTest(surrounding.__name__, kind=kind):
-                        around.run(self, scenario.__name__, kind)
-
-    def each_list(self, kind):
+    @surrounded
+    def test_the_event_comes_when_the_generator_is_closed_or_freed(self, kind):
         function, run = KINDS[kind]
         for number in range(5):
             for end in "close", "give up":
@@ -96,10 +86,8 @@ class Dropped(HookTestCase, ProgramTestCase):
                     if found is not None:
                         self.assertEqual(watching.kinds, before, (name, end))
 
-    def test_the_event_comes_when_the_generator_is_closed_or_freed(self):
-        self.in_each_surrounding(self.each_list)
-
-    def shows_nothing(self, kind):
+    @surrounded
+    def test_the_collector_shows_nothing_of_the_engine_s(self, kind):
         function, run = KINDS[kind]
         with framehook.hook(Watching(function)) as hook:
             made = run(function())
@@ -115,10 +103,8 @@ class Dropped(HookTestCase, ProgramTestCase):
                         self.assertIn(cls.__name__, (*framehook.__all__, "_CodeReference", "Suspension"))
             del made
 
-    def test_the_collector_shows_nothing_of_the_engine_s(self):
-        self.in_each_surrounding(self.shows_nothing)
-
-    def refers_to_what_it_keeps(self, kind):
+    @surrounded
+    def test_what_a_watch_keeps_is_among_the_generator_s_referents(self, kind):
         """The collector finds callback and data through the generator itself; other referents are as without a hook."""
         function, run = KINDS[kind]
         thing, callback = Thing(), Watching(function).on_event
@@ -139,10 +125,8 @@ class Dropped(HookTestCase, ProgramTestCase):
             more.remove(cls)
         self.assertLessEqual(set(more), {types.CodeType, types.FunctionType}, more)
 
-    def test_what_a_watch_keeps_is_among_the_generator_s_referents(self):
-        self.in_each_surrounding(self.refers_to_what_it_keeps)
-
-    def elsewhere(self, kind):
+    @surrounded
+    def test_the_event_comes_where_the_generator_is_freed_and_not_where_a_list_is(self, kind):
         """Another thread has the lists: the drop is reported where the generator is closed or released."""
         function, run = KINDS[kind]
         watching = Watching(function)
@@ -165,9 +149,6 @@ class Dropped(HookTestCase, ProgramTestCase):
             lets_go.set()
             thread.join()
         self.assertEqual(len(wanted(watching.kinds)), 1)
-
-    def test_the_event_comes_where_the_generator_is_freed_and_not_where_a_list_is(self):
-        self.in_each_surrounding(self.elsewhere)
 
     def test_data_goes_as_it_is_dropped(self):
         for kind in KINDS:

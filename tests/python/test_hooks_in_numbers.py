@@ -6,7 +6,7 @@ import threading
 import unittest
 import weakref
 
-from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
+from hook_variants import SurroundedTestCase, extension, surrounded
 from support import HookTestCase, ProgramTestCase, framehook, in_new_thread, in_threads, needs_hooks, new_function
 
 MANY = 1_000
@@ -37,21 +37,13 @@ class Hook:
         return None
 
 
-SURROUNDINGS = (Plainly, BesideAnEvaluator, InAThread, InAnInterpreter, InAnInterpreterWithItsOwnGIL)
-
-
 @needs_hooks
-class Thousand(HookTestCase, ProgramTestCase):
-    def run_scenario(self, scenario, *arguments):
+class Thousand(SurroundedTestCase):
+    def run_scenario(self, *scenario):
         try:
-            getattr(self, scenario)(*arguments)
+            super().run_scenario(*scenario)
         finally:
             framehook.clear()
-
-    def in_each_surrounding(self, scenario, *arguments):
-        for surrounding in SURROUNDINGS:
-            with surrounding() as around, self.subTest(surrounding.__name__, arguments=arguments):
-                around.run(self, scenario.__name__, *arguments)
 
     def add_many(self, count=MANY, **options):
         log = []
@@ -60,7 +52,8 @@ class Thousand(HookTestCase, ProgramTestCase):
             framehook.add(hook)
         return hooks, log
 
-    def all_are_called(self):
+    @surrounded
+    def test_all_are_called_in_order(self):
         hooks, log = self.add_many()
         expected = list(range(MANY))
         for _ in range(3):
@@ -77,9 +70,6 @@ class Thousand(HookTestCase, ProgramTestCase):
         target()
         expected = [MANY - 1, *range(10), 500, *range(10, 500), *range(501, MANY - 1)]
         self.assertEqual(log, expected)
-
-    def test_all_are_called_in_order(self):
-        self.in_each_surrounding(self.all_are_called)
 
     def test_as_many_as_there_is_room_for(self):
         hooks, log = self.add_many(LIMIT)
@@ -159,7 +149,7 @@ class Thousand(HookTestCase, ProgramTestCase):
     def test_each_can_be_switched_off(self):
         for number in 0, 31, 32, 33, 63, 64, 65, 500, MANY - 1:
             self.run_scenario("switch", number)
-        self.in_each_surrounding(self.switch, MANY - 1)
+        self.in_each_surrounding("switch", MANY - 1)
 
     def test_all_others_are_switched_off(self):
         hooks, log = self.add_many()
@@ -196,7 +186,7 @@ class Thousand(HookTestCase, ProgramTestCase):
         self.assertEqual((framehook.hooks(), [one for one in alive if one() is not None]), ([], []))
 
     def test_removed_in_any_order(self):
-        self.in_each_surrounding(self.removed, 1)
+        self.in_each_surrounding("removed", 1)
         for seed in range(2, 5):
             self.run_scenario("removed", seed)
 

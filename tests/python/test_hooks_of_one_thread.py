@@ -6,7 +6,7 @@ import threading
 import unittest
 import weakref
 
-from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, InAThread, Plainly, extension
+from hook_variants import SurroundedTestCase, extension, surrounded
 from support import HookTestCase, ProgramTestCase, framehook, in_many_threads, in_new_thread, needs_hooks
 
 try:
@@ -45,20 +45,10 @@ def names():
     return [info.name for info in framehook.hooks()]
 
 
-SURROUNDINGS = (Plainly, BesideAnEvaluator, InAThread, InAnInterpreter, InAnInterpreterWithItsOwnGIL)
-
-
 @needs_hooks
-class OneThread(HookTestCase, ProgramTestCase):
-    def run_scenario(self, scenario, *arguments):
-        getattr(self, scenario)(*arguments)
-
-    def in_each_surrounding(self, scenario, *arguments):
-        for surrounding in SURROUNDINGS:
-            with surrounding() as around, self.subTest(surrounding.__name__, arguments=arguments):
-                around.run(self, scenario.__name__, *arguments)
-
-    def goes_with_its_thread(self):
+class OneThread(SurroundedTestCase):
+    @surrounded
+    def test_it_goes_with_its_thread(self):
         hook = Hook()
         alive = weakref.ref(hook)
 
@@ -84,9 +74,6 @@ class OneThread(HookTestCase, ProgramTestCase):
         del hook
         gc.collect()
         self.assertIsNone(alive())
-
-    def test_it_goes_with_its_thread(self):
-        self.in_each_surrounding(self.goes_with_its_thread)
 
     def test_1100_threads_one_after_the_other(self):
         hooks = []
