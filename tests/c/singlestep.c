@@ -49,7 +49,7 @@ look_at(_PyInterpreterFrame *frame)
 {
     int owner = frame->owner;
     if (owner == FRAME_OWNED_BY_CSTACK) {
-        return NULL;            /* the bottom of an eval loop, or a mark: has no code */
+        return NULL;            /* the bottom of an eval loop, or a shim: no code */
     }
     if (owner != FRAME_OWNED_BY_THREAD && owner != FRAME_OWNED_BY_GENERATOR && owner != FRAME_OWNED_BY_FRAME_OBJECT) {
         return "has no owner";

@@ -16,9 +16,7 @@ NAMES = ("argparse", "ast", "base64", "collections", "dis", "enum", "functools",
          "tokenize", "typing")
 MODE = ["--sample" if times_from_a_timer() else "--count"]
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class AsAlone(ProfilerTestCase):

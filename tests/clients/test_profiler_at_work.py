@@ -15,9 +15,7 @@ from unittest import mock
 
 from profiler_support import ProfilerTestCase, load
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def work(n):

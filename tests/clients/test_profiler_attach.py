@@ -45,9 +45,7 @@ print("end", flush=True)
 """
 BEGUN = "is being profiled"
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class AttachCase(ProfilerTestCase):

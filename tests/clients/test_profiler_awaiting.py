@@ -1,4 +1,4 @@
-"""Time awaited by coroutines and tasks, and the processor's time of functions."""
+"""Time awaited by coroutines and tasks, and CPU time of functions."""
 
 import asyncio
 import contextvars
@@ -11,9 +11,7 @@ from profiler_support import ProfilerTestCase, load
 
 NAP = 0.02
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 async def inner(naps):
@@ -111,7 +109,7 @@ class Awaited(ProfilerTestCase):
         self.assertLess(late.awaited, profile.result.wall)
         self.assertAlmostEqual(self.one(profile.result, "outer").awaited, late.awaited)
         for once, again in zip(profile.result.tasks, profile.result.tasks, strict=True):
-            self.assertAlmostEqual(once.awaited, again.awaited, delta=1e-6)     # nothing goes on
+            self.assertAlmostEqual(once.awaited, again.awaited, delta=1e-6)     # nothing has run since
 
     def test_tasks_that_are_cancelled_or_dropped(self):
         async def main():
@@ -238,7 +236,7 @@ def again(n):
 
 
 class Processor(ProfilerTestCase):
-    def test_functions_have_the_processors_time(self):
+    def test_functions_have_cpu_time(self):
         with self.profiler.profile(cpu=True) as profile:
             both(4 * NAP)
             again(3)
@@ -329,7 +327,7 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
         self.assertFalse(profile.result.with_cpu)
         self.assertEqual({(function.cpu, function.total_cpu) for function in profile.result.functions.values()}, {(0, 0)})
         for options in ({"count": True}, {"sample": True}):
-            with self.assertRaisesRegex(ValueError, "processor's time need"):
+            with self.assertRaisesRegex(ValueError, "CPU time need"):
                 self.profiler.profile(cpu=True, **options)
         done = self.run_python("-m", "ferrule_profiler", "--cpu", "--count", "x.py", status=2)
         self.assertIn("--cpu", done.stderr)

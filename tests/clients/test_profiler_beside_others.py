@@ -7,9 +7,7 @@ import sys
 from profiler_support import OUT, ProfilerTestCase, load
 from tests.python.support import extension_directory
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class BesideOthers(ProfilerTestCase):

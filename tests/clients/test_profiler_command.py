@@ -11,9 +11,7 @@ from profiler_support import OUT, ProfilerTestCase, load, read_stats, times_from
 
 FIB = "def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class Command(ProfilerTestCase):

@@ -17,9 +17,7 @@ slow(); same()
 {below}
 """
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class CompareCase(ProfilerTestCase):

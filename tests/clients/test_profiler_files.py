@@ -10,9 +10,7 @@ from profiler_support import OUT, ProfilerTestCase, load
 
 NOBODY = 65534
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def content(path):

@@ -13,9 +13,7 @@ import xml.etree.ElementTree
 import profiler_programs
 from profiler_support import ProfilerTestCase, load
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def hostile():

@@ -19,9 +19,7 @@ def {letter}{number}(random, depth):
 """
 COUNT = 5
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class GroupsCase(ProfilerTestCase):

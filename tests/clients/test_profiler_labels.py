@@ -14,9 +14,7 @@ import profiler_programs
 from labels_support import LabelsCase, leaf
 from profiler_support import load, times_from_a_timer
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class Blocks(LabelsCase):

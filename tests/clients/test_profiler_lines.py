@@ -13,9 +13,7 @@ import unittest
 import profiler_programs
 from profiler_support import OUT, ProfilerTestCase, load
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def add_up(items):

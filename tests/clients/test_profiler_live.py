@@ -19,9 +19,7 @@ from profiler_support import OUT, ProfilerTestCase, load, times_from_a_timer
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 HOME = "\x1b[H"
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def work(n):

@@ -22,9 +22,7 @@ NEVER_RUN = {"generators.<locals>.numbers": 1, "thrown.<locals>.outer": 1}
 # Where the variables of a frame die differs: on stock its end is reported before.
 OF_DESTRUCTION = ("__del__", "_remove")
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 @unittest.skipIf(not STOCK, "no stock build: STOCK_PYTHON is not set")

@@ -10,9 +10,7 @@ import unittest
 import profiler_programs
 from profiler_support import PROGRAMS, ProfilerTestCase, load, times_from_a_timer
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class Builtins(ProfilerTestCase):

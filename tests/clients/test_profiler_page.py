@@ -13,9 +13,7 @@ import time
 
 from profiler_support import OUT, ProfilerTestCase, load
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def wrapped(function):

@@ -14,9 +14,7 @@ from profiler_support import ProfilerTestCase, load
 # As in the core.
 MOST_NODES, MOST_DEPTH = 100_000, 1000
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def decorated(function):

@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from profiler_support import ProfilerTestCase, load
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def leaf(n):

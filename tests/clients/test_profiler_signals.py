@@ -26,9 +26,7 @@ hashlib.pbkdf2_hmac("sha256", b"x", b"y", 100_000_000)
 print("survived", flush=True)
 """
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class WhileItWrites(ProfilerTestCase):

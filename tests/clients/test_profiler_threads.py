@@ -10,9 +10,7 @@ import zipfile
 
 from profiler_support import ProfilerTestCase, load, times_from_a_timer
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def fib(n):

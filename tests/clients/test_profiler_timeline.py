@@ -9,9 +9,7 @@ import time
 import profiler_programs
 from profiler_support import ProfilerTestCase, load
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 def nanoseconds(microseconds):

@@ -13,9 +13,7 @@ from profiler_support import PROGRAMS, ProfilerTestCase, load
 # its variables die, and the exit callback is called afterwards.
 OF_DESTRUCTION = ("__del__", "_remove")
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class AgainstCProfile(ProfilerTestCase):

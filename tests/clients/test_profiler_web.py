@@ -9,9 +9,7 @@ import types
 from labels_support import LabelsCase, leaf
 from profiler_support import load
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class Rule:

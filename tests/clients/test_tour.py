@@ -4,9 +4,7 @@ import os
 
 from profiler_support import OUT, ROOT, ProfilerTestCase, load
 
-
-def setUpModule():
-    load()
+setUpModule = load
 
 
 class Tour(ProfilerTestCase):

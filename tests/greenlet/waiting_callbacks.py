@@ -1,6 +1,6 @@
 """Hooks and callbacks that wait in a greenlet while their hook is removed, or their thread or the interpreter ends.
 
-A hook, its user data and the word of a watch live until each callback of it that is under way has returned; one that never returns keeps
+A hook, its user data and that of a watch live until each callback of it that is under way has returned; one that never returns keeps
 them for ever. Run by run.py with an interpreter that has greenlet and frame hooks, with the extensions of tests/c on its path.
 """
 

@@ -1,4 +1,4 @@
-//! The processor's time of a thread or of the process.
+//! CPU time of a thread or of the process.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ fn clock_of_this_thread() -> libc::clockid_t {
     clock
 }
 
-/// Time of the processor since a moment, until it is stopped.
+/// CPU time since a moment, until it is stopped.
 pub struct CpuTime {
     clock: AtomicI32,
     began: AtomicU64,

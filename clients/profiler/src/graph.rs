@@ -54,7 +54,7 @@ pub struct Link {
     pub raised: u64,
     /// Ticks in the function itself.
     pub own: u64,
-    /// Nanoseconds of the processor in the function itself, if they were asked for.
+    /// CPU time of the function itself in nanoseconds, if it is measured.
     cpu: u64,
 }
 
@@ -96,7 +96,7 @@ pub struct Node {
     cut: u32,
 }
 
-/// What an edge or a cut has counted: calls, runs, runs that raised, own ticks, own nanoseconds of the processor.
+/// What an edge or a cut has counted: calls, runs, runs that raised, own ticks, own CPU time in nanoseconds.
 pub type Counted = [u64; 5];
 
 /// A function.
@@ -202,7 +202,7 @@ pub type Line = [u64; 2];
 pub struct Graph {
     /// When time was counted last.
     last: u64,
-    /// Whether functions have the processor's time too.
+    /// Whether functions have CPU time too.
     with_cpu: bool,
     /// What that was at first, and when it was counted last.
     first_cpu: u64,
@@ -626,7 +626,7 @@ impl Graph {
         self.last_cpu = now;
     }
 
-    /// Functions have the time that this thread has the processor from now on.
+    /// Functions have this thread's CPU time from now on.
     pub fn begin_cpu(&mut self) {
         self.with_cpu = true;
         self.last_cpu = time_of(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0);
@@ -738,8 +738,7 @@ impl Graph {
         }
     }
 
-    /// As it would be if everything under way ended now, when the thread has had the processor for
-    /// `cpu` nanoseconds.
+    /// As it would be if everything under way ended now, at `cpu` nanoseconds of the thread's CPU time.
     pub fn ended(&self, now: u64, cpu: u64) -> Self {
         let mut ended = self.clone();
         // A thread may have got an event while the end was being decided.

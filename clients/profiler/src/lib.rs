@@ -56,7 +56,7 @@ mod _core {
     impl ExactProfile {
         /// Functions of files that begin with `ignored` are not profiled. The last `room` events of
         /// each thread are kept, with the `arguments` of calls. The lines of `lined` have times: of
-        /// functions, (name or None, file or None) each. With `cpu` functions have the processors' time.
+        /// functions, (name or None, file or None) each. With `cpu` functions have CPU time.
         #[new]
         #[pyo3(signature = (ignored=None, room=0, arguments=false, lined=Vec::new(), cpu=false))]
         fn new(

@@ -31,7 +31,7 @@ pub struct Running<T: Tally> {
 
 impl<T: Tally> Running<T> {
     /// Functions of files that begin with `ignored` are the profiler's own.
-    /// Each thread keeps `room` events. `with_cpu`: functions have the processors' time too. The lines of `lined` have times.
+    /// Each thread keeps `room` events. `with_cpu`: functions have CPU time too. The lines of `lined` have times.
     pub fn new(
         ignored: Option<String>,
         room: usize,
@@ -109,7 +109,7 @@ impl<T: Tally> Running<T> {
     }
 
     /// What was found until now or until the end; `thread` makes a thread's result of its tally,
-    /// the time and the processor's time.
+    /// the time and the CPU time.
     pub fn result<'py>(
         &self,
         py: Python<'py>,

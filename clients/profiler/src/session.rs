@@ -25,7 +25,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What a thread counts.
 pub trait Tally: Send + Sized + 'static {
     /// For a new thread; `serial` is no other thread's. There is room for so many events. With `cpu`
-    /// functions have the processors' time too.
+    /// functions have CPU time too.
     fn new(serial: u64, room: usize, cpu: bool) -> Self;
     /// Adds what a thread has counted that has ended.
     fn absorb(&mut self, other: &Self);

@@ -59,7 +59,7 @@ def parser():
     made.add_argument("--sample", action="store_true",
                       help="count calls, and take times from a timer: faster, less exact")
     made.add_argument("--builtins", action="store_true", help="C functions too")
-    made.add_argument("--cpu", action="store_true", help="functions have the processor's time too, beside the time that passes")
+    made.add_argument("--cpu", action="store_true", help="functions have CPU time too, beside wall time")
     made.add_argument("--lines", metavar="FUNCTION", action="append", default=[],
                       help="the times of its lines too: name, Class.name or file.py:name; may be given several times")
     made.add_argument("--lines-of", metavar="FILE", action="append", default=[],

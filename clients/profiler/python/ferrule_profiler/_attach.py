@@ -215,23 +215,23 @@ class Attachment:
             _command.say(f"ferrule_profiler: process {self.pid} is being profiled; Ctrl-C ends the profile and writes it")
 
     def request(self):
-        """Ask for what is due."""
+        """Send the requests that are due."""
         now = time.monotonic()
         if self.signals_at_end is not None:
             if self.signals.came[self.signals_at_end:]:
                 raise AttachError(f"the profile of process {self.pid} is given up: interrupted")
         elif self.signals.came or (self.end is not None and now >= self.end):
-            self.ask(STOP)
+            self.send(STOP)
             self.end = self.save = self.look = None
             self.signals_at_end = len(self.signals.came)
         elif self.save is not None and now >= self.save:
-            self.ask(SAVE)
+            self.send(SAVE)
             self.save = None
         elif self.look is not None and now >= self.look:
-            self.ask(LOOK)
+            self.send(LOOK)
             self.look = None
 
-    def ask(self, what):
+    def send(self, what):
         try:
             self.connection.send(what)
         except OSError:

@@ -1,4 +1,4 @@
-"""A profile that another process has asked for, in the process that is profiled. _attach.py is the other side.
+"""A profile that another process has requested, in the process that is profiled. _attach.py is the other side.
 
 That sends bytes: SAVE asks for what was found until now, LOOK for the functions in it, STOP ends the profile, and so does the end of the connection.
 What is sent to it are lines of JSON: {"started": true} or {"error": text}, and each time what was found, in pieces, as

@@ -26,7 +26,7 @@ STANDARD = tuple({os.path.join(path(os.path.dirname(os.__file__)), "") for path 
 
 
 def is_library(function):
-    """Whether somebody else has written it: it is of the library, was installed, or is a part of Python."""
+    """Whether it is no code of the program: of the standard library, or installed."""
     file = function.file
     return function.kind == "builtin" or function.has_source and (
         file.startswith(("<frozen", *STANDARD)) or any(part in file for part in LIBRARIES))

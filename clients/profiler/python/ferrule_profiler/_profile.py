@@ -42,7 +42,7 @@ class Profile:
     builtins: C functions too
     trace: how many of the last events of each thread are kept for a timeline
     arguments: the timeline has the arguments of calls
-    cpu: functions have the processor's time too
+    cpu: functions have CPU time too
     lines: functions, or their names, whose lines have times: "method", "Class.method", "file.py:function"
     lines_of: files of which all functions have
     """
@@ -53,7 +53,7 @@ class Profile:
             raise ProfilerError(missing)
         self._chosen = Chosen(lines, lines_of)
         if (count or sample) and (builtins or trace or cpu or self._chosen.all):
-            raise ValueError("C functions, timelines, lines and the processor's time need exact times")
+            raise ValueError("C functions, timelines, lines and CPU time need exact times")
         if trace < 0 or not 0 <= sample < TIMEOUT_MAX:
             raise ValueError("a number of events, or of seconds between two looks, is not negative")
         if arguments and not trace:

@@ -30,7 +30,7 @@ class Function(NamedTuple):
     own: float
     total: float        # with what it has called; a call within another one counts once
     awaited: float      # while calls of a coroutine or async generator were suspended, all together
-    cpu: float          # of `own`, what it had a processor; 0 if that was not asked for
+    cpu: float          # CPU time of `own`; 0 if it was not measured
     total_cpu: float    # and of `total`
 
     @property
@@ -77,13 +77,13 @@ class Node(NamedTuple):
     own: float
     again: int          # runs that the function has called itself, directly: they are at this place too
     again_own: float    # and what they have taken
-    cpu: float          # of `own`, what it had a processor, if that was asked for
+    cpu: float          # CPU time of `own`, if it was measured
 
 
 class Thread(NamedTuple):
     """A thread. `nodes` is the tree of its paths; the first node is the thread itself.
 
-    `seconds` are those of its functions, `cpu` those that it had a processor.
+    `seconds` are those of its functions, `cpu` its CPU time.
     `events` are the last ones: (nanoseconds since the beginning, function's number or -1 for an
     end, name of the task where its coroutine begins or is resumed, arguments), the last two often None.
     `dropped` is how many came before. Calls that were under way then begin at the first event.
@@ -99,7 +99,7 @@ class Thread(NamedTuple):
 
     @property
     def waiting(self):
-        """The seconds without a processor: it slept, waited for something, or for its turn."""
+        """The seconds in which it did not run: asleep, blocked, or waiting for the GIL or a core."""
         return max(self.seconds - self.cpu, 0)
 
     @property
@@ -164,11 +164,11 @@ class Result:
 
     `functions` is {number: Function}; `edges`, `threads` and `tasks` are lists of Edge, Thread and
     Task, and `pools` are the threads with those of a pool added up. `clock` is the clock's name; `timed` says whether there are times. `date` is when it began,
-    in seconds since 1970; `wall` how long it took; `cpu` the processors' time of the process.
+    in seconds since 1970; `wall` how long it took; `cpu` the CPU time of the process.
     `program` is the command line, `pid` the process, `python` its version. `interpreters` says whether
     the program had subinterpreters at hand, whose code is not counted.
-    `lines` is {number of a function: {number of a line: Line}}, of the functions for which they were asked for;
-    `missing` is what was asked for and was not called. `with_cpu`: functions have the processor's time.
+    `lines` is {number of a function: {number of a line: Line}}, of the functions for which they were requested;
+    `missing` is what was requested and not called. `with_cpu`: functions have CPU time.
     """
 
     def __init__(self, found):
@@ -227,7 +227,7 @@ class Result:
                 for number, (*counts, own, total, awaited, own_cpu) in sums.items() for times in [(own, total, awaited, own_cpu)]}
 
     def _sum_cpu(self):
-        """The processor's time of functions with what they have called, from the trees."""
+        """CPU time of functions and their callees, from the trees."""
         sums = {}
         for thread in self.threads:
             totals = [node.cpu for node in thread.nodes]
@@ -272,7 +272,7 @@ class Result:
 
     @property
     def waiting(self):
-        """The seconds of all threads in which they had no processor."""
+        """The seconds in which threads did not run, of all threads together."""
         return sum(thread.waiting for thread in self.threads)
 
     @property

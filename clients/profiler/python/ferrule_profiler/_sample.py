@@ -97,12 +97,12 @@ class Sampler:
                 unseen.append(thread)
             self.add_thread(thread, {
                 tuple(map(number, path)): round(took * 1e9) for path, took in list(times.items())})
-        self.share_processors(unseen, found)
+        self.share_cpu_time(unseen, found)
         found["threads"].extend(unseen)
 
     @staticmethod
-    def share_processors(unseen, found):
-        """Threads that have called nothing get the processors' time that no other thread has taken."""
+    def share_cpu_time(unseen, found):
+        """Threads that have called nothing get the CPU time that no other thread has used."""
         left = max(found["cpu"] - sum(thread["cpu"] for thread in found["threads"]), 0)
         took = [sum(row[5] for row in thread["functions"]) for thread in unseen]
         for thread, own in zip(unseen, took):
