@@ -54,8 +54,6 @@ def arguments(rng, kinds):
 class Generator:
     """One program: a module with a function `main` of three parameters, and what it calls."""
 
-    header = HEADER
-
     def __init__(self, seed, kinds):
         self.rng = random.Random(seed)
         self.kinds, self.floats = kinds, any(kind not in ("int", "other") for kind in kinds)
@@ -90,10 +88,10 @@ class Generator:
     def program(self):
         """The text of all functions; in one style, what was the body of `main` is the code of a module."""
         if self.style != "module":
-            return self.header + "\n".join(self.lines) + "\n"
+            return HEADER + "\n".join(self.lines) + "\n"
         start = next(index for index, line in enumerate(self.lines) if line.startswith("def main("))
         body = [re.sub(r"\breturn (.*)", r"result = \1; raise Finished", line[4:]) for line in self.lines[start + 1:]]
-        return self.header + MODULE.format(body=self.header + "\n".join(self.lines[:start] + body) + "\n")
+        return HEADER + MODULE.format(body=HEADER + "\n".join(self.lines[:start] + body) + "\n")
 
     def prologue(self, name):
         """Where the variables of `main` are."""

@@ -6,12 +6,6 @@ import threading
 
 from generator import FLOATS, INTS, OTHERS, PARAMETERS, STYLES, Generator
 
-HEADER = """import math
-from math import sqrt
-LIMIT = 7
-SCALE = 1.5
-"""
-
 
 class Dropped(threading.local):
     """What went away in this thread during a call, and the lists that its destructors see: those of the arguments."""
@@ -133,8 +127,6 @@ def is_calm(value):
 
 class ListGenerator(Generator):
     """One program: `main` has two parameters that are containers, and an int."""
-
-    header = HEADER
 
     def __init__(self, seed, kinds):
         super().__init__(seed, kinds)

@@ -31,7 +31,7 @@ def packages():
 
 
 def load():
-    """For setUpModule(): the package, imported, or SkipTest where this interpreter cannot have it."""
+    """Each test module's setUpModule(): imports the package, or raises SkipTest where this interpreter cannot have it."""
     if shutil.which("cargo") is None:
         raise unittest.SkipTest("cargo is not on PATH")
     sys.path.insert(0, packages())
@@ -40,7 +40,7 @@ def load():
     missing = ferrule_jit.what_is_missing()
     if missing:
         raise unittest.SkipTest(missing)
-    return ferrule_jit
+    Case.jit = ferrule_jit
 
 
 def define(source, **values):
@@ -87,6 +87,23 @@ class Case(unittest.TestCase):
         function(*arguments)
         self.assertTrue(self.jit.stats(function).get("versions"), self.jit.explain(function))
         return function
+
+    def running(self, source, *arguments, times=1):
+        """`f` of a source, whose loops run long, does with the compiler what it does without; the source's functions."""
+        plain, made = define(source), define(source)
+        self.jit.disable()
+        expected = what_happens(plain.f, arguments)
+        self.jit.enable()
+        self.assertEqual([what_happens(made.f, arguments) for _ in range(times)], [expected] * times)
+        return made
+
+    def releases_memory(self, function):
+        """A function of an int, compiled, keeps nothing of its turns."""
+        self.compiled(function, 10)
+        function(1000)
+        blocks = sys.getallocatedblocks()
+        function(20_000)
+        self.assertLess(sys.getallocatedblocks() - blocks, 1000)
 
     def check(self, source, name, argument_lists, identity=True):
         """A function does with each list of arguments what it does interpreted, and compiled code was entered for it.

@@ -13,9 +13,7 @@ FORMATS = "bBhHiIlLqQfd"
 EDGES = [0, 1, -1, 127, 128, -128, -129, 255, 256, 2**15 - 1, 2**15, -2**15, -2**15 - 1, 2**16 - 1, 2**16, 2**31 - 1, 2**31, -2**31,
          -2**31 - 1, 2**32 - 1, 2**32, 2**53 + 1, 2**63 - 1, -2**63, True, False, 0.5, -0.0, 1e300, 16777217.0, float("inf"), None]
 
-
-def setUpModule():
-    Arrays.jit = Views.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 def fitting(code):

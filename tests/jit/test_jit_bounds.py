@@ -6,9 +6,7 @@ import itertools
 import jit_support
 from jit_support import Case, define
 
-
-def setUpModule():
-    Bounds.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 LEAST, MOST = -2**63, 2**63 - 1

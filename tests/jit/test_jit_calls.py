@@ -7,9 +7,7 @@ import weakref
 import jit_support
 from jit_support import Case, define, what_happens
 
-
-def setUpModule():
-    Defaults.jit = Circles.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 CALLS = """

@@ -10,9 +10,7 @@ import jit_support
 from jit_support import ClosureCase, define, run_alone
 from surroundings import alarms
 
-
-def setUpModule():
-    Closures.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 class Closures(ClosureCase):

@@ -7,9 +7,7 @@ import weakref
 import jit_support
 from jit_support import Case, define
 
-
-def setUpModule():
-    Items.jit = References.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 class Items(Case):

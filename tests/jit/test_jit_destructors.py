@@ -3,9 +3,7 @@
 import jit_support
 from jit_support import Case, run_alone
 
-
-def setUpModule():
-    Order.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 # Each function takes lists of a box, which refer to objects with a destructor, and has several references to them.

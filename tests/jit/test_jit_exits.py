@@ -7,9 +7,7 @@ import threading
 import jit_support
 from jit_support import Case, define, run_alone
 
-
-def setUpModule():
-    Exceptions.jit = Recursion.jit = Greenlets.jit = Observers.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 class Exceptions(Case):
@@ -482,11 +480,7 @@ class Observers(Case):
                 return total, i, j
         """
         for arguments in ((6000, 5400), (6000, -1), (3 * 2**10, 3000)):
-            made = define(source).f
-            self.jit.disable()
-            wanted = made(*arguments)
-            self.jit.enable()
-            self.assertEqual(made(*arguments), wanted)
+            made = self.running(source, *arguments).f
             self.assertTrue(self.jit.stats(made)["loops"], self.jit.explain(made))
 
     def test_a_shared_iterator_is_not_taken(self):

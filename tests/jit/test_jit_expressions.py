@@ -12,9 +12,7 @@ from test_jit_tuples import TupleCase
 
 NAN = float("nan")
 
-
-def setUpModule():
-    Values.jit = Variables.jit = Left.jit = Observed.jit = Hot.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 class Values(TupleCase):
@@ -261,12 +259,8 @@ class Left(TupleCase):
         self.assertEqual((sys.getrefcount(row), sys.getrefcount(rows)), before)
 
     def test_memory_is_released(self):
-        made = define("def f(n):\n    t = 0\n    for i in range(n):\n        t += sum(x for p in [[i, 1], [t & 7]] for x in p)\n    return t\n").f
-        self.compiled(made, 10)
-        made(1000)
-        blocks = sys.getallocatedblocks()
-        made(20_000)
-        self.assertLess(sys.getallocatedblocks() - blocks, 1000)
+        source = "def f(n):\n    t = 0\n    for i in range(n):\n        t += sum(x for p in [[i, 1], [t & 7]] for x in p)\n    return t\n"
+        self.releases_memory(define(source).f)
 
     def test_signals(self):
         source = "def f(n, k):\n    s = sum(i & k for i in range(n))\n    return s, k\n"

@@ -1,11 +1,9 @@
 """Functions in local variables, parameters and cells that compiled code calls."""
 
 import jit_support
-from jit_support import ClosureCase, define, what_happens
+from jit_support import ClosureCase, define
 
-
-def setUpModule():
-    Functions.jit = Loops.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 class Functions(ClosureCase):
@@ -92,11 +90,7 @@ class Loops(ClosureCase):
     """Running loops that call functions in cells and variables."""
 
     def loop(self, source, *arguments):
-        plain, made = define(source), define(source)
-        self.jit.disable()
-        expected = what_happens(plain.f, arguments)
-        self.jit.enable()
-        self.assertEqual(what_happens(made.f, arguments), expected)
+        made = self.running(source, *arguments)
         self.assertTrue(self.jit.stats(made.f).get("loops"), self.jit.explain(made.f))
         self.entered(made.f)
         return made
@@ -132,7 +126,7 @@ class Loops(ClosureCase):
             """, 4000)
 
     def test_an_inner_function_stores(self):
-        plain, made = (define("""
+        self.running("""
             def f(n):
                 x = 0
                 def step(i):
@@ -142,11 +136,7 @@ class Loops(ClosureCase):
                 total = 0
                 for i in range(n): total += step(i)
                 return total, x
-        """) for _ in range(2))
-        self.jit.disable()
-        expected = plain.f(4000)
-        self.jit.enable()
-        self.assertEqual([made.f(4000) for _ in range(3)], [expected] * 3)
+        """, 4000, times=3)
 
     def test_an_exception_in_an_inner_function(self):
         self.loop("""

@@ -17,9 +17,7 @@ import surroundings
 FUZZ = fuzz.__file__
 STOCK = os.environ.get("STOCK_PYTHON")
 
-
-def setUpModule():
-    jit_support.load()
+setUpModule = jit_support.load
 
 
 class Programs(unittest.TestCase):

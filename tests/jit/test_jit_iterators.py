@@ -8,9 +8,7 @@ import threading
 import jit_support
 from jit_support import Case, define, run_alone
 
-
-def setUpModule():
-    Loops.jit = Changed.jit = Running.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 class IteratorCase(Case):

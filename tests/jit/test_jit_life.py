@@ -10,9 +10,7 @@ import weakref
 import jit_support
 from jit_support import Case, define
 
-
-def setUpModule():
-    Changes.jit = Memory.jit = Interface.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 SUM = """

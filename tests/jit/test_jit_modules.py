@@ -11,9 +11,7 @@ import jit_support
 from jit_support import Case, define, run_alone, what_happens
 from surroundings import alarms
 
-
-def setUpModule():
-    Modules.jit = Globals.jit = Cells.jit = Parts.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 COLLATZ = """
@@ -411,17 +409,8 @@ class Globals(ModuleCase):
 
 
 class Cells(Case):
-    def both(self, source, *arguments):
-        """The result of `f` with the compiler, which is that without it; and `f`."""
-        plain, made = define(source), define(source)
-        self.jit.disable()
-        expected = what_happens(plain.f, arguments)
-        self.jit.enable()
-        self.assertEqual(what_happens(made.f, arguments), expected)
-        return made.f
-
     def check(self, source, *arguments):
-        made = self.both(source, *arguments)
+        made = self.running(source, *arguments).f
         self.assertGreater(self.jit.stats(made).get("entered", 0), 0, self.jit.explain(made))
 
     def test_a_nested_function_reads(self):
@@ -481,7 +470,7 @@ class Cells(Case):
                 one, other = outer(2, [1, 2]), outer(0.5, [0.25, 1.0])
                 return one(n), other(n), one(n)
         """
-        made = self.both(source, 5000)
+        made = self.running(source, 5000).f
         inner = next(c for c in made.__globals__["outer"].__code__.co_consts if isinstance(c, types.CodeType))
         self.assertGreater(self.jit.stats(inner)["entered"], 1, self.jit.explain(inner))
 

@@ -38,9 +38,7 @@ PROGRAM = """
     sys.exit(3)
 """
 
-
-def setUpModule():
-    Interface.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 def run(*arguments, program=PROGRAM, python=sys.executable, environment=()):

@@ -3,9 +3,7 @@
 import jit_support
 from jit_support import Case
 
-
-def setUpModule():
-    Statements.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 class Statements(Case):

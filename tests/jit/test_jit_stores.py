@@ -8,9 +8,7 @@ from test_jit_iterators import IteratorCase
 
 EDGES = (-2**63, -2**30 - 1, -2**30, -2**30 + 1, -257, -6, -5, -4, -1, 0, 1, 255, 256, 257, 258, 2**30 - 1, 2**30, 2**30 + 1, 2**60, 2**63 - 1)
 
-
-def setUpModule():
-    Stores.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 class Stores(IteratorCase):

@@ -8,9 +8,7 @@ import unittest
 import jit_support
 from jit_support import run_alone
 
-
-def setUpModule():
-    jit_support.load()
+setUpModule = jit_support.load
 
 
 PROGRAM = """

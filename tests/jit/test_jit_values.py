@@ -6,9 +6,7 @@ import jit_support
 from generator import FLOATS, INTS
 from jit_support import Case
 
-
-def setUpModule():
-    Values.jit = jit_support.load()
+setUpModule = jit_support.load
 
 
 EDGES = [0, 1, -1, 2, -3, 7, -8, 63, 64, 256, 257, 2**31, 2**53, 2**53 + 1, -2**53 - 1, 2**62, 2**63 - 1, -2**63, 2**63, -2**64]
