@@ -8,7 +8,9 @@ is run again alone, with more time, and then made smaller.
 import argparse
 import ast
 import concurrent.futures
+import contextlib
 import difflib
+import io
 import json
 import os
 import shlex
@@ -386,6 +388,18 @@ def report(programs, failure, keep=None, small=True):
             with open(os.path.join(keep, f"program-{failure.seed}.{suffix}"), "w", encoding="utf-8") as file:
                 file.write(text)
     sys.stdout.flush()
+
+
+def run_for(case, programs, seeds):
+    """Run these programs for a test: none fails. The summary."""
+    summary = run_all(programs, seeds, os.cpu_count() or 1)
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        for failure in summary.failures[:2]:
+            report(programs, failure)
+    case.assertEqual(len(summary.failures), 0, text.getvalue())
+    case.assertEqual(summary.programs, len(seeds))
+    return summary
 
 
 def print_stats(summary):

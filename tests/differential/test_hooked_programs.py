@@ -3,8 +3,6 @@
 How many and which: 100 in each mode, always the same. `hooked_programs.py --help` says how to run more.
 """
 
-import contextlib
-import io
 import os
 import unittest
 from dataclasses import replace
@@ -38,14 +36,7 @@ class HookedPrograms(unittest.TestCase):
 
     def test_they_leave_the_same_trace(self):
         # Repeating a program takes as long as some hundred others.
-        programs = self.programs(leaks=50)
-        summary = program_runs.run_all(programs, list(range(FIRST_SEED, FIRST_SEED + COUNT)), os.cpu_count() or 1)
-        text = io.StringIO()
-        with contextlib.redirect_stdout(text):
-            for failure in summary.failures[:2]:
-                program_runs.report(programs, failure)
-        self.assertEqual(len(summary.failures), 0, text.getvalue())
-        self.assertEqual(summary.programs, COUNT)
+        summary = program_runs.run_for(self, self.programs(leaks=50), list(range(FIRST_SEED, FIRST_SEED + COUNT)))
         self.assertGreater(summary.ends["to its end"], LEAST_THAT_END_WELL * COUNT)
         self.assertLessEqual(len(summary.stock_died), MOST_THAT_CRASH_STOCK * COUNT)
         # A comparison of nothing would be equal, too.

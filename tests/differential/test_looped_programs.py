@@ -4,8 +4,6 @@ loop and puts them back; and nothing crashes where it ends functions there.
 How many and which: 300 and 200, always the same.
 """
 
-import contextlib
-import io
 import os
 import unittest
 from dataclasses import replace
@@ -29,20 +27,11 @@ class LoopedPrograms(unittest.TestCase):
         return replace(both, worker=WORKER, reference=replace(both.reference, arguments=(mode, directory)),
                        ways=(Way(f"ferrule {mode}", FERRULE, (mode, directory)),))
 
-    def run_all(self, runs, count):
-        summary = program_runs.run_all(runs, list(range(FIRST_SEED, FIRST_SEED + count)), os.cpu_count() or 1)
-        text = io.StringIO()
-        with contextlib.redirect_stdout(text):
-            for failure in summary.failures[:2]:
-                program_runs.report(runs, failure)
-        self.assertEqual(len(summary.failures), 0, text.getvalue())
-        self.assertEqual(summary.programs, count)
-
     def test_loops_that_are_left_and_entered_again(self):
-        self.run_all(self.programs("move"), 300)
+        program_runs.run_for(self, self.programs("move"), list(range(FIRST_SEED, FIRST_SEED + 300)))
 
     def test_functions_that_end_at_loops(self):
-        self.run_all(replace(self.programs("end"), reference=None), 200)
+        program_runs.run_for(self, replace(self.programs("end"), reference=None), list(range(FIRST_SEED, FIRST_SEED + 200)))
 
     def test_the_hook_is_called(self):
         source = "def f():\n    for i in range(9): pass\n    return 1\nemit('f', f())\n"
