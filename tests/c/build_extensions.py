@@ -16,12 +16,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MODULES = ("arenafault", "codeextra", "compilers", "continuing", "datahooks", "evaluators", "foreignchunk", "framehooks",
-           "neighbourhooks", "singlestep",
-           "suitehooks", "watchhooks")
+           "neighbourhooks", "singlestep", "suitehooks", "watchhooks")
 # Last on the path: an interpreter that has the header finds its own first.
 OVERLAY = os.path.join(ROOT, "overlay", "Include")
-HEADERS = (os.path.join(OVERLAY, "cpython", "framehook.h"), os.path.join(HERE, "hooktesting.h"),
-           os.path.join(HERE, "suitewatch.h"))
+HEADERS = (os.path.join(OVERLAY, "cpython", "framehook.h"),
+           *(os.path.join(HERE, name) for name in ("testmodule.h", "hooktesting.h", "suitewatch.h")))
 FLAGS = ["-std=c11", "-O1", "-g", "-fPIC", "-shared", "-fno-strict-overflow", "-Wall", "-Wextra", "-Werror"]
 
 FACTS = """

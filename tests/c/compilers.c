@@ -162,13 +162,6 @@ nothing(void *Py_UNUSED(unused))
     return 0;
 }
 
-/* Has something pending in the main thread, which does nothing. */
-static PyObject *
-add_pending(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
-{
-    return none_or_error(Py_AddPendingCall(nothing, NULL));
-}
-
 /* Adds a pending call, and calls PyUnstable_Code_IsObserved() before the interpreter does it. */
 static PyObject *
 may_be_observed_while_pending(PyObject *module, PyObject *address)
@@ -400,7 +393,6 @@ static PyMethodDef methods[] = {
     {"may_be_observed", may_be_observed, METH_O, NULL},
     {"may_be_observed_while_pending", may_be_observed_while_pending, METH_O, NULL},
     {"is_observed", is_observed, METH_O, NULL},
-    {"add_pending", add_pending, METH_NOARGS, NULL},
     {"add_hook", add_hook, METH_VARARGS, NULL},
     {"remove", remove_it, METH_O, NULL},
     {"watch_loops", watch_loops, METH_VARARGS, NULL},
@@ -435,18 +427,4 @@ execute(PyObject *module)
     return 0;
 }
 
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, execute},
-#ifdef Py_mod_gil
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
-    {0, NULL},
-};
-
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "compilers", .m_methods = methods, .m_slots = slots};
-
-PyMODINIT_FUNC
-PyInit_compilers(void)
-{
-    return PyModuleDef_Init(&definition);
-}
+MODULE(compilers, "What frame hooks have for compilers.", {Py_mod_exec, execute})

@@ -6,8 +6,7 @@
  */
 
 #define _GNU_SOURCE             /* RTLD_DEFAULT */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "testmodule.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -216,22 +215,4 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-    {0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = "evaluators",
-    .m_doc = "Frame evaluation functions for tests.",
-    .m_slots = slots,
-    .m_methods = methods,
-};
-
-PyMODINIT_FUNC
-PyInit_evaluators(void)
-{
-    return PyModuleDef_Init(&definition);
-}
+MODULE(evaluators, "Frame evaluation functions for tests.", {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED})

@@ -1,9 +1,8 @@
 /* What the test modules with frame hooks share. Included first. They load on a stock CPython too, where nothing but
  * install() refuses: a test that calls the interface directly runs only where FrameHook_Available() is not 0. */
 
-#define PY_SSIZE_T_CLEAN
 #define FRAMEHOOK_OPTIONAL
-#include <Python.h>
+#include "testmodule.h"
 #include <cpython/framehook.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -82,17 +81,3 @@ pass(Frame *Py_UNUSED(frame), void *Py_UNUSED(user_data), PyUnstable_FrameHookAn
 {
     return PyUnstable_FRAMEHOOK_PASS;
 }
-
-#define C_FUNCTION(function) ((PyCFunction)(void (*)(void))(function))
-
-/* The module with the functions `methods`; the further arguments are slots. */
-#define MODULE(name, doc, ...) \
-    static PyModuleDef_Slot module_slots[] = {__VA_ARGS__, {Py_mod_gil, Py_MOD_GIL_NOT_USED}, {0, NULL}}; \
-    static struct PyModuleDef module_definition = { \
-        PyModuleDef_HEAD_INIT, .m_name = #name, .m_doc = doc, .m_methods = methods, .m_slots = module_slots, \
-    }; \
-    PyMODINIT_FUNC \
-    PyInit_##name(void) \
-    { \
-        return PyModuleDef_Init(&module_definition); \
-    }

@@ -5,9 +5,8 @@
  */
 
 #define _GNU_SOURCE             /* REG_RIP */
-#define PY_SSIZE_T_CLEAN
 #define Py_BUILD_CORE
-#include <Python.h>
+#include "testmodule.h"
 #include "internal/pycore_frame.h"
 #include <signal.h>
 
@@ -160,18 +159,4 @@ fill(PyObject *module)
     return PyModule_AddIntConstant(module, "available", AVAILABLE);
 }
 
-static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, fill},
-#ifdef Py_GIL_DISABLED
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
-    {0, NULL},
-};
-
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "singlestep", .m_slots = slots, .m_methods = methods};
-
-PyMODINIT_FUNC
-PyInit_singlestep(void)
-{
-    return PyModuleDef_Init(&module);
-}
+MODULE(singlestep, "Looks at frames between any two instructions.", {Py_mod_exec, fill})
