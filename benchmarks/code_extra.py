@@ -39,15 +39,9 @@ def prepare(directory, case):
 
 def child_times(directory, case, calls, rounds):
     """Print the best ns per call."""
-    from time import perf_counter_ns
+    from workloads import best_time
     loop, code, index = prepare(directory, case)
-    best = None
-    for _ in range(rounds):
-        start = perf_counter_ns()
-        loop(code, index, calls)
-        took = perf_counter_ns() - start
-        best = took if best is None or took < best else best
-    print(best / calls)
+    print(best_time(lambda calls: loop(code, index, calls), calls, rounds) / calls)
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--child"]:

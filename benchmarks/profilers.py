@@ -67,19 +67,13 @@ CALLS = 8_361
 
 def child(setup, rounds):
     import gc
-    from time import perf_counter_ns
 
-    from workloads import fib
+    from workloads import best_time, fib
     gc.disable()
     fib(16)     # specialized before the profiler comes
     stop = SETUPS[setup][1]()
     fib(16)
-    best = None
-    for _ in range(int(rounds)):
-        start = perf_counter_ns()
-        fib(18)
-        took = perf_counter_ns() - start
-        best = took if best is None or took < best else best
+    best = best_time(fib, 18, int(rounds))
     stop()
     print("recursion", best)
 

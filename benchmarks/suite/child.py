@@ -246,22 +246,17 @@ THREADS = 300
 
 def threads():
     import threading
-    from time import perf_counter_ns
 
-    def call():
-        down(5)
+    from workloads import best_time
 
-    for name, target in (("empty", lambda: None), ("a few calls", call), ("200 calls deep", lambda: down(200))):
-        best = None
-        for _ in range(3):
-            start = perf_counter_ns()
-            for _ in range(THREADS):
+    for name, target in (("empty", lambda: None), ("a few calls", lambda: down(5)), ("200 calls deep", lambda: down(200))):
+        def run(count):
+            for _ in range(count):
                 thread = threading.Thread(target=target)
                 thread.start()
                 thread.join()
-            took = perf_counter_ns() - start
-            best = took if best is None else min(took, best)
-        print(name, best / THREADS)
+
+        print(name, best_time(run, THREADS, 3) / THREADS)
 
 
 def scaling(extensions):
