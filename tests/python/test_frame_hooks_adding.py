@@ -4,7 +4,6 @@ import contextlib
 import copy
 import pickle
 import sys
-import unittest
 
 from hook_variants import in_a_child
 from support import HookTestCase, ProgramTestCase, counter, framecore, framehook, needs_hooks, new_function, use_extensions

@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import unittest
 
 from support import HookTestCase, attempt, counter, framehook, in_new_thread, needs_failing_allocations, needs_hooks, new_function
 

@@ -5,7 +5,6 @@ import concurrent.futures
 import contextlib
 import gc
 import threading
-import unittest
 
 from support import HookTestCase, ProgramTestCase, counter, framehook, in_many_threads, in_new_thread, needs_hooks, new_function
 

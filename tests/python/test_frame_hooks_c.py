@@ -7,8 +7,7 @@ import sysconfig
 import unittest
 import weakref
 
-from support import (CView, HookTestCase, ProgramTestCase, ROOT, code_named, framecore, needs_framecore, needs_hooks,
-                     use_extensions)
+from support import ROOT, CView, HookTestCase, ProgramTestCase, code_named, framecore, needs_framecore, needs_hooks, use_extensions
 
 use_extensions()
 import framehooks

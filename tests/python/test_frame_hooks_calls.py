@@ -11,8 +11,7 @@ import sys
 import unittest
 
 import test_calls_at_edges
-from support import (CApi, Copier, HookTestCase, PythonApi, WARM, code_named, in_new_thread,
-                     needs_hooks, recursion_limit, use_extensions)
+from support import WARM, CApi, Copier, HookTestCase, PythonApi, code_named, in_new_thread, needs_hooks, recursion_limit, use_extensions
 
 use_extensions()
 import framehooks

@@ -7,7 +7,6 @@ version number can distinguish.
 import contextlib
 import gc
 import sys
-import unittest
 
 from hook_variants import in_a_child
 from support import HookTestCase, counter, framehook, needs_hooks, new_function, use_extensions

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import unittest
 
 from support import ProgramTestCase, needs_hooks
 

@@ -9,10 +9,8 @@ import gc
 import os
 import sys
 import threading
-import unittest
 
-from support import (CApi, ProgramTestCase, PythonApi, _testcapi, attempt, code_named, framecore,
-                     needs_failing_allocations, needs_hooks, use_extensions)
+from support import CApi, ProgramTestCase, PythonApi, _testcapi, attempt, code_named, framecore, needs_failing_allocations, needs_hooks, use_extensions
 
 APIS = {"Python": PythonApi, "C": CApi}
 

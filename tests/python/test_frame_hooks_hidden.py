@@ -12,11 +12,10 @@ import tempfile
 import threading
 import traceback
 import types
-import unittest
 import warnings
 
 from hook_variants import EVERYWHERE, HERE, TWO, VariantTestCase, extension, in_a_child, installed, varied
-from looking import ANSWERS, CALLERS_FILE, Call, Records, WAYS, calls_dispatched, names_back
+from looking import ANSWERS, CALLERS_FILE, WAYS, Call, Records, calls_dispatched, names_back
 from support import needs_hooks
 
 NO_GIL = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -170,7 +169,7 @@ class Looking(VariantTestCase):
             self.assertLess(after[0] - before[0], 50)
 
     def dumps(self, api, kind, answer):
-        import faulthandler     # cannot be imported in every interpreter
+        import faulthandler  # cannot be imported in every interpreter
 
         def dump(view):
             faulthandler.dump_traceback(file)

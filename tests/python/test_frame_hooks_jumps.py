@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import unittest
 import warnings
 
 from hook_variants import BODY_LINE, FUNCTIONS, VariantTestCase, installed, varied

@@ -9,7 +9,18 @@ import unittest
 import warnings
 
 from support import (
-    IN_A_CHILD, ON_STOCK, HookTestCase, counter, framecore, framehook, in_a_child, in_new_thread, needs_hooks, new_function, run_program, use_extensions,
+    IN_A_CHILD,
+    ON_STOCK,
+    HookTestCase,
+    counter,
+    framecore,
+    framehook,
+    in_a_child,
+    in_new_thread,
+    needs_hooks,
+    new_function,
+    run_program,
+    use_extensions,
 )
 
 use_extensions()

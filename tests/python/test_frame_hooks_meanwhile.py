@@ -4,7 +4,6 @@ It may let a view expire, change the code of the function, and add or remove hoo
 """
 
 import threading
-import unittest
 import warnings
 
 from hook_variants import EVERYWHERE, KINDS, Kind, VariantTestCase, extension, finish, installed, varied

@@ -4,7 +4,6 @@ CPython 3.13 itself hangs at the first call of such code once its instrumentatio
 process of its own, and the time that it has only ends one that hangs.
 """
 
-import unittest
 
 from support import ProgramTestCase, needs_hooks
 

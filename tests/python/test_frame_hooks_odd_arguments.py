@@ -7,7 +7,6 @@ cell by name only.
 import gc
 import sys
 import types
-import unittest
 import weakref
 
 from hook_variants import ALL, KINDS, VariantTestCase, finish, in_a_child, installed, varied

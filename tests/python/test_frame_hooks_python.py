@@ -3,7 +3,6 @@
 import functools
 import gc
 import sys
-import unittest
 import weakref
 
 from support import HookTestCase, framecore, framehook, needs_hooks

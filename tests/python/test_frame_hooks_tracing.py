@@ -6,7 +6,7 @@ import operator
 import sys
 import unittest
 
-from support import Copier, HookTestCase, WARM, _testcapi, code_named, framecore, needs_hooks
+from support import WARM, Copier, HookTestCase, _testcapi, code_named, framecore, needs_hooks
 
 PROGRAM = """
 class Thing:

@@ -4,7 +4,6 @@ test_frame_hooks_hardship.py has the same for _framecore and for C.
 """
 
 import functools
-import unittest
 
 from hook_variants import in_a_child
 from support import HookTestCase, attempt, code_named, framecore, framehook, needs_failing_allocations, needs_hooks, new_function, use_extensions

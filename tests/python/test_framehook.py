@@ -1,6 +1,5 @@
 """The module framehook, and the examples in docs/."""
 
-import functools
 import gc
 import inspect
 import os
@@ -14,7 +13,16 @@ import unittest
 import weakref
 
 from support import (
-    FREE_THREADED, ROOT, HookTestCase, about_stock, extension_builder, extension_directory, framecore, framehook, in_many_threads, in_new_thread,
+    FREE_THREADED,
+    ROOT,
+    HookTestCase,
+    about_stock,
+    extension_builder,
+    extension_directory,
+    framecore,
+    framehook,
+    in_many_threads,
+    in_new_thread,
     needs_hooks,
 )
 
@@ -48,7 +56,7 @@ except ImportError as error:
     @about_stock
     def test_stock_cannot_import_it(self):
         with self.assertRaises(ImportError):
-            import framehook
+            import framehook  # noqa: F401
 
 
 @needs_hooks

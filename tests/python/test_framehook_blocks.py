@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import unittest
 import weakref
 
 from support import HookTestCase, framehook, in_new_thread, needs_hooks

@@ -10,12 +10,11 @@ import os
 import sys
 import threading
 import types
-import unittest
 import weakref
 
 from hook_edges import EDGES, KINDS, Hook, Thing, generator_function, ignore, run_nothing, while_installed
 from hook_variants import SurroundedTestCase, extension, surrounded
-from support import HookTestCase, ProgramTestCase, framehook, in_a_child, needs_hooks
+from support import framehook, in_a_child, needs_hooks
 
 
 @needs_hooks

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import sys
-import unittest
 import weakref
 
 from support import HookTestCase, framehook, needs_hooks

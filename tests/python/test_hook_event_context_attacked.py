@@ -8,7 +8,7 @@ import unittest
 import weakref
 
 from hook_variants import SurroundedTestCase, surrounded
-from support import FREE_THREADED, HookTestCase, ProgramTestCase, Thing, needs_hooks
+from support import FREE_THREADED, Thing, needs_hooks
 
 try:
     import framehook

@@ -6,7 +6,6 @@ is cleared by then, and a drop callback may resurrect what it finds.
 
 import gc
 import sys
-import unittest
 import weakref
 
 from hook_edges import KINDS, Thing

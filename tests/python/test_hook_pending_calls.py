@@ -10,7 +10,6 @@ import signal
 import threading
 import traceback
 import types
-import unittest
 
 from hook_call_places import PLACES, WAYS, exception_of_another_thread, now_of
 from hook_variants import extension

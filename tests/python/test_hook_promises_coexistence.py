@@ -4,8 +4,7 @@ import sys
 import unittest
 
 from hook_promises import MANY, positions
-from support import (CApi, FREE_THREADED, HookTestCase, PythonApi, Thing, WARM, code_named,
-                     needs_hooks, use_extensions)
+from support import FREE_THREADED, WARM, CApi, HookTestCase, PythonApi, Thing, code_named, needs_hooks, use_extensions
 
 use_extensions()
 import framehooks

@@ -5,8 +5,7 @@ Time is not measured here. The tests look at instructions and count how often a 
 
 import unittest
 
-from support import (CApi, FREE_THREADED, HookTestCase, PythonApi, WARM, code_named, needs_hooks,
-                     specialized)
+from support import FREE_THREADED, WARM, CApi, HookTestCase, PythonApi, code_named, needs_hooks, specialized
 
 
 class CostPoints:

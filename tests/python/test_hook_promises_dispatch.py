@@ -3,10 +3,8 @@
 import sys
 import threading
 import types
-import unittest
 
-from support import (CApi, HookTestCase, PythonApi, WARM, code_named, code_of, framecore,
-                     in_new_thread, needs_hooks)
+from support import WARM, CApi, HookTestCase, PythonApi, code_named, code_of, framecore, in_new_thread, needs_hooks
 
 
 class DispatchPoints:

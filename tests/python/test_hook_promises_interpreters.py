@@ -2,7 +2,6 @@
 
 import os
 import sysconfig
-import unittest
 
 from support import ProgramTestCase, needs_hooks, use_extensions
 

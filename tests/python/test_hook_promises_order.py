@@ -1,12 +1,10 @@
 """Frame hooks, promises 1 to 4: the order in which hooks are called, and what each answer does."""
 
 import sys
-import unittest
 import weakref
 
 from hook_promises import failure, positions
-from support import (CApi, HookTestCase, PythonApi, Thing, WARM, code_named, code_of, framecore,
-                     in_new_thread, needs_hooks, use_extensions)
+from support import WARM, CApi, HookTestCase, PythonApi, Thing, code_named, code_of, framecore, in_new_thread, needs_hooks, use_extensions
 
 use_extensions()
 import foreignchunk

@@ -3,12 +3,10 @@
 import builtins
 import gc
 import sys
-import unittest
 import weakref
 
 from hook_promises import MANY
-from support import (CApi, HookTestCase, PythonApi, Thing, WARM, code_named, framecore,
-                     in_new_thread, needs_hooks, recursion_limit)
+from support import WARM, CApi, HookTestCase, PythonApi, Thing, code_named, framecore, in_new_thread, needs_hooks, recursion_limit
 
 
 class ReplacementPoints:

@@ -5,10 +5,9 @@ import contextlib
 import gc
 import threading
 import types
-import unittest
 
 from hook_variants import BesideAnEvaluator, InAnInterpreter, InAnInterpreterWithItsOwnGIL, Plainly, SurroundedTestCase, extension
-from support import HookTestCase, ProgramTestCase, framehook, in_many_threads, in_new_thread, in_threads, needs_hooks
+from support import framehook, in_many_threads, in_new_thread, in_threads, needs_hooks
 
 
 def leaf():

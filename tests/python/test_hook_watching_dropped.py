@@ -4,11 +4,10 @@ engine's in these."""
 import gc
 import threading
 import types
-import unittest
 import weakref
 
 from hook_variants import SurroundedTestCase, extension, surrounded
-from support import HookTestCase, ProgramTestCase, framehook, needs_hooks
+from support import framehook, needs_hooks
 from test_hook_cycles import KINDS, Thing
 
 # Those that are dropped, and do not get a GeneratorExit of what they wait for.

@@ -4,7 +4,6 @@ import contextlib
 import gc
 import sys
 import types
-import unittest
 import weakref
 
 from hook_variants import BesideAnEvaluator, Plainly, in_a_child

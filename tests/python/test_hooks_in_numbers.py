@@ -3,11 +3,10 @@
 import gc
 import random
 import threading
-import unittest
 import weakref
 
 from hook_variants import SurroundedTestCase, extension, surrounded
-from support import HookTestCase, ProgramTestCase, framehook, in_new_thread, in_threads, needs_hooks, new_function
+from support import framehook, in_new_thread, in_threads, needs_hooks, new_function
 
 MANY = 1_000
 LIMIT = 1_024

@@ -3,11 +3,10 @@
 import concurrent.futures
 import gc
 import threading
-import unittest
 import weakref
 
 from hook_variants import SurroundedTestCase, extension, surrounded
-from support import HookTestCase, ProgramTestCase, framehook, in_many_threads, in_new_thread, needs_hooks
+from support import framehook, in_many_threads, in_new_thread, needs_hooks
 
 try:
     import ctypes

@@ -8,9 +8,10 @@ import unittest
 from support import FREE_THREADED, ON_STOCK, ProgramTestCase, framecore, framehook, make_recursion, needs_hooks, use_extensions
 
 use_extensions()
-import evaluators
 import datahooks
+import evaluators
 import framehooks
+
 from test_hook_data import ON_EXIT, PASS
 
 EVALUATORS = ("default", "pass", "count")
