@@ -182,6 +182,7 @@ def make_environments(pythons: Pythons, facts: Facts) -> dict[str, str]:
             found[name], missing = environment.ensure_measured(name, path)
             if missing:
                 facts["remarks"].append(f"{name}: could not be installed: {', '.join(missing)}")
+            environment.enable_compiler(found[name], facts["jit"].get(name))
     except environment.EnvironmentFailed as failure:
         facts["remarks"].append(f"no pyperformance: {str(failure).splitlines()[0]}")
         return {}
@@ -267,7 +268,7 @@ def measure_rounds(run: Run, links: list[Pythons], extensions: Pythons, environm
         inside = [{name: environment.link_in(python, link[name]) for name, python in environments.items()}
                   for link in links]
         for benchmark in scripts_of(facts["only"], pyperformance_tasks.scripts(quick)):
-            if facts["only"] and not unknown(facts["only"], todo[0]):
+            if facts["only"] and pyperformance_tasks.GROUP not in facts["only"] and not unknown(facts["only"], todo[0]):
                 break
             calibration = find_calibration(run, environments, base, benchmark)
             for linked, own in zip(inside, todo):
@@ -288,8 +289,9 @@ def scripts_of(names: Collection[str], scripts: Mapping[str, Any]) -> list[Any]:
 
 
 def names_of(task: tasks.Task) -> set[str]:
-    """What a task may be called: with the group before the slash, and without."""
-    return {task.name, task.name.rpartition("/")[2]}
+    """What a task may be called: with the group before the slash, without, and by the group alone."""
+    group, _, name = task.name.rpartition("/")
+    return {task.name, name, group}
 
 
 def unknown(names: Iterable[str], everything: Iterable[tasks.Task]) -> set[str]:
@@ -305,6 +307,13 @@ def choose(everything: list[tasks.Task], names: Collection[str]) -> list[tasks.T
     return [task for task in everything if not names_of(task).isdisjoint(names)]
 
 
+def named_directory(text: str) -> tuple[str, str]:
+    name, separator, path = text.partition("=")
+    if not separator or not os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"{text}: NAME=DIRECTORY is expected, of a directory that is there")
+    return name, os.path.abspath(path)
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Everything that is measured, in one run.")
     parser.add_argument("--base", metavar="NAME=PATH", type=named_python, help="the interpreter to compare with")
@@ -317,8 +326,10 @@ def parse_arguments() -> argparse.Namespace:
                         help="measure N links of each build in turn, with the functions in another order in each but the"
                              " first; for builds of this tree, with lld (default: 1, the builds as they are)")
     parser.add_argument("--only", metavar="NAME", action="append", default=[],
-                        help="measure this benchmark alone, as pyperformance or the page's group calls it; may be given"
-                             " more than once; no instructions")
+                        help="measure this benchmark alone, as pyperformance or the page's group calls it, or a group; may be"
+                             " given more than once; no instructions")
+    parser.add_argument("--jit", metavar="NAME=PACKAGES", type=named_directory, action="append", default=[],
+                        help="pyperformance under the interpreter of this name runs with ferrule_jit, which is in this directory")
     parser.add_argument("--in-turns", dest="together", action="store_false",
                         help="one process after the other, and the time on the wall; the default is what is compared at"
                              " the same time on one core, each in its CPU time")
@@ -338,6 +349,8 @@ def parse_arguments() -> argparse.Namespace:
     if arguments.layouts < 1:
         parser.error("--layouts takes a number above 0")
     names = [name for name, _ in [*arguments.python, arguments.base or ("", "")]]
+    if strangers := dict(arguments.jit).keys() - set(names):
+        parser.error(f"--jit: no interpreter is called {', '.join(strangers)}")
     if len(set(names)) != len(names):
         parser.error("two interpreters have the same name")
     return arguments
@@ -370,6 +383,7 @@ def start(arguments: argparse.Namespace) -> Run:
         "pyperformance": arguments.pyperformance,
         "instructions": arguments.instructions and not arguments.only,
         "layouts": arguments.layouts, "only": arguments.only, "together": arguments.together,
+        "jit": dict(arguments.jit),
         "free_threaded": free_threaded,
         "files": {name: machine.fingerprint(path) for name, path in pythons.items()},
         "machine": machine.describe(),

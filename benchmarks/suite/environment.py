@@ -4,6 +4,7 @@ Standard library only: it runs before anything is installed. One environment mea
 own python3; each measured interpreter has one with what pyperformance's benchmarks import.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -104,6 +105,18 @@ def ensure_measured(name: str, python: str) -> tuple[str, list[str]]:
     """For one interpreter: (the environment's python, what could not be installed)."""
     return ensure(os.path.join(ROOT, "build", f"bench-env-{name}"), python, PYPERFORMANCE_REQUIREMENTS,
                   all_or_nothing=False)
+
+
+def enable_compiler(inside: str, packages: str | None) -> None:
+    """Whether each process of an environment starts with ferrule_jit, which is in the directory `packages`."""
+    asked = [inside, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    path = os.path.join(subprocess.check_output(asked, text=True).strip(), "ferrule_jit_enabled.pth")
+    if packages is None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"import sys; sys.path.append({packages!r}); import ferrule_jit; ferrule_jit.enable()\n")
 
 
 def link_in(inside: str, python: str) -> str:

@@ -25,7 +25,8 @@ from measuring import ChildFailed, Pythons, run, time_process
 from suite.results import Sample, sample
 from suite.tasks import CPU_CLOCK, TIMEOUT, Task
 
-PREFIX = "pyperformance/"
+GROUP = "pyperformance"
+PREFIX = GROUP + "/"
 SHORTEST = 0.05         # s for one value
 # So that malloc keeps freed memory. By itself it gives some back to the kernel, or not, by what happens to lie above it:
 # asyncio_websockets took 30,000 page faults or 68,000, in either interpreter, and 3 % of its time hung on that.

@@ -360,6 +360,7 @@ class Rounds(InDirectory):
         self.assertEqual([task.name for task in harness.choose(everything, ["scimark_lu", "calls"])],
                          ["pyperformance/scimark_lu", "calls"])
         self.assertEqual(harness.choose(everything, ["pyperformance/scimark_sor"]), everything[2:])
+        self.assertEqual(harness.choose(everything, ["pyperformance"]), [everything[0], everything[2]])
         with self.assertRaisesRegex(SystemExit, "(?s)no benchmark is called scimark.*pyperformance/scimark_lu"):
             harness.choose(everything, ["calls", "scimark"])
 
@@ -392,6 +393,21 @@ class Rounds(InDirectory):
         further = Path(environment.link_in(str(inside), "/build/python-layout1"))
         self.assertEqual((further.parent, further.readlink()), (self.directory, Path("/build/python-layout1")))
         self.assertEqual(environment.link_in(str(inside), "/build/python-layout1"), str(further))
+
+    def test_each_process_of_an_environment_starts_with_the_compiler_until_a_run_without(self):
+        packages = self.directory / "packages"
+        packages.mkdir()
+        (packages / "ferrule_jit.py").write_text("def enable():\n    import builtins\n    builtins.is_enabled = True\n")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.directory / "made"], check=True)
+        inside = str(self.directory / "made" / "bin" / "python")
+
+        def says():
+            return subprocess.check_output([inside, "-c", "print('is_enabled' in dir(__builtins__))"], text=True).strip()
+        environment.enable_compiler(inside, str(packages))
+        self.assertEqual(says(), "True")
+        for _ in range(2):      # where there is nothing to remove, too
+            environment.enable_compiler(inside, None)
+            self.assertEqual(says(), "False")
 
     def test_a_child_that_does_not_end_is_a_failure(self):
         for run in (measuring.run, measuring.time_process):
