@@ -19,10 +19,10 @@ with _library.private(_library.IS_LOOKED_FOR):
     from ._decorator import profiled
     from ._label import label
     from ._profile import Profile, ProfilerError, available, profile, start, stop
-    from ._result import Function, Line, Node, Result, Task, Thread
+    from ._result import Edge, Function, Line, Node, Result, Task, Thread
     from ._text import CUT
 
-__all__ = ["CUT", "Function", "Line", "Node", "Profile", "ProfilerError", "Result", "Task", "Thread",
+__all__ = ["CUT", "Edge", "Function", "Line", "Node", "Profile", "ProfilerError", "Result", "Task", "Thread",
            "available", "label", "profile", "profiled", "start", "stop", "web"]
 
 
