@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
 import profiler_support
 from profiler_support import ProfilerTestCase, load, read_stats, times_from_a_timer
+from tests import processes
 
 # It executes the lines that it is sent.
 PROGRAM = """
@@ -69,19 +69,7 @@ class AttachCase(ProfilerTestCase):
         return path
 
     def start(self, *arguments):
-        process = subprocess.Popen(
-            [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": profiler_support.OUT, "TMPDIR": self.temporary})
-        watchdog = threading.Timer(100, process.kill)
-        watchdog.start()
-
-        def end():
-            watchdog.cancel()
-            watchdog.join()
-            process.kill()
-            process.communicate()
-        self.addCleanup(end)
-        return process
+        return processes.start(self, [sys.executable, *arguments], PYTHONPATH=profiler_support.OUT, TMPDIR=self.temporary)
 
     def send(self, line, answer=None):
         """Have the program execute a line, and wait for what it prints."""

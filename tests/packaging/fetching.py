@@ -143,6 +143,12 @@ class Case(unittest.TestCase):
         self.server.files[name] = self.data[version] if data is None else data
         return name
 
+    def serve_release(self, files):
+        """3.13.15 has these files, and no others."""
+        self.data["3.13.15"] = tarball({f"Python-3.13.15/{name}": text for name, text in files.items()})
+        self.write_config()
+        self.serve()
+
     def with_apt(self):
         """A machine with apt, and Debian's 3.13.5 on its mirror."""
         (self.apt / "pool").mkdir(parents=True)

@@ -111,9 +111,10 @@ class Case(unittest.TestCase):
         path.write_text(text)
         path.chmod(0o755)
 
-    def run_in(self, directory, *command, status=0, **variables):
+    def run_in(self, directory, *command, status=0, user=None, **variables):
+        who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         run = subprocess.run(command, cwd=directory, env={**self.environment, **variables}, stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **who)
         self.assertEqual(run.returncode != 0, status != 0, run.stdout)
         self.assertNotIn("Traceback", run.stdout)
         return run.stdout
@@ -260,7 +261,7 @@ class Install(Case):
     def test_another_user_than_the_one_who_built_installs_and_leaves_nothing_behind(self):
         self.make()
         before = sorted(path for path in self.clone.rglob("*") if path.name != "__pycache__")
-        self.run_as(UNPRIVILEGED, "make", "install", f"DESTDIR={self.writable(UNPRIVILEGED)}/d")
+        self.make("install", f"DESTDIR={self.writable(UNPRIVILEGED)}/d", user=UNPRIVILEGED)
         self.assertEqual(sorted(path for path in self.clone.rglob("*") if path.name != "__pycache__"), before)
         self.assertEqual(self.installed("/usr/local/bin/python3.13", self.base / f"{UNPRIVILEGED}/d"), "version 1\n/usr/local\n")
 
@@ -274,10 +275,10 @@ class Install(Case):
     def test_a_user_builds_on_after_root_installed(self):
         for path in (self.clone, self.fake, *self.clone.rglob("*")):
             os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
-        self.run_as(UNPRIVILEGED, "make")
+        self.make(user=UNPRIVILEGED)
         self.make("install", "DESTDIR=../d")
-        self.run_as(UNPRIVILEGED, "make", "install", f"DESTDIR={self.writable(UNPRIVILEGED)}/d")
-        self.run_as(UNPRIVILEGED, "make")
+        self.make("install", f"DESTDIR={self.writable(UNPRIVILEGED)}/d", user=UNPRIVILEGED)
+        self.make(user=UNPRIVILEGED)
 
     def writable(self, user):
         directory = self.base / str(user)
@@ -285,19 +286,12 @@ class Install(Case):
         os.chown(directory, user, user)
         return directory
 
-    def run_as(self, user, *command, status=0):
-        run = subprocess.run(command, cwd=self.clone, env=self.environment, stdin=subprocess.DEVNULL, user=user, group=user,
-                             extra_groups=[], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.assertEqual(run.returncode != 0, status != 0, run.stdout)
-        self.assertNotIn("Traceback", run.stdout)
-        return run.stdout
-
     @unittest.skipIf(os.geteuid(), "only root can become another user")
     def test_a_clone_that_cannot_be_written_is_reported_at_once_in_a_line(self):
-        self.assertRegex(self.run_as(UNPRIVILEGED, "make", status=2), f"ferrule: {self.clone}.* cannot be written; it belongs to user 0")
+        self.assertRegex(self.make(status=2, user=UNPRIVILEGED), f"ferrule: {self.clone}.* cannot be written; it belongs to user 0")
         self.make()
         for target in ("all", "clean", "distclean"):
-            said = self.run_as(UNPRIVILEGED, "make", target, status=2)
+            said = self.make(target, status=2, user=UNPRIVILEGED)
             self.assertRegex(said, "^ferrule: .* cannot be written; it belongs to user 0: build as its owner")
         self.assertTrue((self.clone / "build/ferrule/python").exists())
 

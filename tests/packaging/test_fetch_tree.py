@@ -11,7 +11,7 @@ from unittest import mock
 
 from cpython import fetch
 from cpython.upstream import cases, tree
-from fetching import OLD, SOURCE, Case, patch_text, tarball
+from fetching import OLD, SOURCE, Case, patch_text
 
 
 class Tree(Case):
@@ -118,19 +118,13 @@ class Tree(Case):
         self.assertIn("FERRULE_CACHE=", self.err)
 
     def test_paths_that_lead_out_are_refused(self):
-        self.data["3.13.15"] = tarball({"Python-3.13.15/../../evil": "x"})
-        self.write_config()
-        self.serve()
+        self.serve_release({"../../evil": "x"})
         self.assertEqual(self.run_it(), 1)
         self.assertIn("unexpected path", self.err)
         self.assertEqual(list(self.base.rglob("evil")), [])
 
     def test_configure_is_made_again_and_is_newer(self):
-        top = "Python-3.13.15"
-        self.data["3.13.15"] = tarball({f"{top}/configure.ac": SOURCE, f"{top}/aclocal.m4": "",
-                                        f"{top}/configure": "old\n", f"{top}/a.c": SOURCE})
-        self.write_config()
-        self.serve()
+        self.serve_release({"configure.ac": SOURCE, "aclocal.m4": "", "configure": "old\n", "a.c": SOURCE})
         (self.bin / "autoconf").write_text("#!/bin/sh\ncat configure.ac >configure\n"
                                            "echo ran >>\"$FAKE_APT-runs\"\n")
         (self.bin / "autoconf").chmod(0o755)
@@ -148,25 +142,17 @@ class Tree(Case):
         self.assertEqual(Path(f"{self.apt}-runs").read_text(), "ran\n")
 
     def test_autoconf_missing(self):
-        top = "Python-3.13.15"
-        self.data["3.13.15"] = tarball({f"{top}/configure.ac": SOURCE, f"{top}/configure": "old"})
-        self.write_config()
-        self.serve()
+        self.serve_release({"configure.ac": SOURCE, "configure": "old"})
         self.series(one=patch_text("configure.ac", 3, "new"))
         self.assertEqual(self.run_it(), 1)
         self.assertIn("make deps", self.err)
 
     def serve_generators(self, generator_source):
         """A release with instruction definitions, and these generators; each output says 'shipped'."""
-        top = "Python-3.13.15"
-        files = {f"{top}/a.c": SOURCE, f"{top}/{cases.BYTECODES}": SOURCE,
-                 f"{top}/{cases.OPTIMIZER_BYTECODES}": SOURCE}
+        files = dict.fromkeys(("a.c", cases.BYTECODES, cases.OPTIMIZER_BYTECODES), SOURCE)
         for generator, output, _ in cases.GENERATED_CASES:
-            files[f"{top}/Tools/cases_generator/{generator}"] = generator_source
-            files[f"{top}/{output}"] = "shipped\n"
-        self.data["3.13.15"] = tarball(files)
-        self.write_config()
-        self.serve()
+            files |= {f"Tools/cases_generator/{generator}": generator_source, output: "shipped\n"}
+        self.serve_release(files)
 
     def generated(self):
         return {output: (self.tree() / output).read_text() for _, output, _ in cases.GENERATED_CASES}

@@ -60,6 +60,11 @@ class Tarballs(Case):
 
 
 class Crates(Case):
+    def copyright(self):
+        (self.base / "tree" / "cpython-source").mkdir(parents=True)
+        (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
+        return release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+
     def test_one_for_another_platform_is_empty_and_cargo_can_check_it(self):
         place = self.crate("windows-1", LICENSE_MIT="text")
         (place / "libs.a").write_bytes(b"binary")
@@ -115,31 +120,25 @@ class Crates(Case):
 
     def test_each_crate_has_a_paragraph_and_each_license_its_text(self):
         self.crate("libc-1", "MIT OR Apache-2.0", LICENSE_MIT="Permission\n\nis granted")
-        (self.base / "tree" / "cpython-source").mkdir()
-        (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
-        made = release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+        made = self.copyright()
         self.assertIn("Files: vendor/libc-1/*\nCopyright: A B\nLicense: Expat or Apache-2.0\n", made)
         self.assertIn("License: Expat\n Permission\n .\n is granted\n", made)
         self.assertIn("License: PSF-2.0\n Python's\n", made)
         self.assertEqual(len(re.findall(r"^License: Apache-2.0$", made, re.M)), 1)
 
     def test_the_holders_of_a_crate_are_read_from_the_files_of_its_license(self):
-        (self.base / "tree" / "cpython-source").mkdir(parents=True)
-        (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
         self.crate("libc-1", LICENSE_MIT="Copyright (c) 2015-2020 Carl Dean.\nCopyright © Ada Boole\nCopyright 2021 Eva Frey\n",
                    LICENSE_APACHE="  copyright license to reproduce\n  Copyright [yyyy] [name of copyright owner]\nCopyright (c) 2016\n")
-        made = release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+        made = self.copyright()
         self.assertIn("Files: vendor/libc-1/*\nCopyright: 2015-2020 Carl Dean\n Ada Boole\n 2021 Eva Frey\n A B\nLicense: Expat\n", made)
 
     def test_a_file_under_another_license_has_a_paragraph_of_its_own(self):
-        (self.base / "tree" / "cpython-source").mkdir(parents=True)
-        (self.base / "tree" / "cpython-source" / "LICENSE").write_text("Python's\n")
         self.crate("libc-1", "MIT", LICENSE_MIT="Permission\n")
         place = self.crate("minimal-lexical-1", "MIT", LICENSE="Notice\nCopyright (c) 2009 The Go Authors. All rights reserved.\n\n"
                                                                "Redistribution and use\n")
         (place / "LICENSE").rename(place / "LICENSE.md")
         (place / "src" / "bellerophon.rs").write_text("")
-        made = release.copyright_file(DEBIAN / "copyright", self.base / "tree")
+        made = self.copyright()
         self.assertIn("Files: vendor/minimal-lexical-1/*\nCopyright: A B\nLicense: Expat\n\n"
                       "Files: vendor/minimal-lexical-1/src/bellerophon.rs\nCopyright: 2009 The Go Authors. All rights reserved\n"
                       "License: BSD-3-Clause-Go\n", made)

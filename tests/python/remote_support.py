@@ -1,17 +1,16 @@
 """What the tests of sys.remote_exec() share: target processes, scripts for them, and their request areas."""
 
 import os
-import subprocess
 import sys
 import sysconfig
 import tempfile
-import threading
 import time
 import unittest
 
 import _remoteexec
 
 from support import PATIENCE
+from tests import processes
 
 # Runs until it reads a line. There is no other thread, so that a GIL that is waited for is never released.
 LOOP = """
@@ -57,18 +56,7 @@ class RemoteTestCase(unittest.TestCase):
         return path
 
     def target(self, program=LOOP, python=sys.executable, options=(), environment=None):
-        process = subprocess.Popen([python, *options, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
-
-        watchdog = threading.Timer(100 * PATIENCE, process.kill)      # or a script that does not run is waited for
-        watchdog.start()
-
-        def end():
-            watchdog.cancel()
-            watchdog.join()
-            process.kill()
-            process.communicate()
-        self.addCleanup(end)
+        process = processes.start(self, [python, *options, "-c", program], 100 * PATIENCE, **(environment or {}))
         self.assertEqual(process.stdout.readline(), "ready\n")
         if "os.read(0, 1)" in program:
             while state(process.pid) == "R":        # on its way there it would look at events

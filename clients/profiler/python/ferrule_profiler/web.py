@@ -73,19 +73,23 @@ def finder(app, is_asgi):
     return None
 
 
-class wsgi:
-    """A WSGI application whose requests are labelled."""
+class Labelled:
+    """An application whose requests are labelled."""
 
     def __init__(self, app, route=None):
         self.app, self.route = app, route
 
-    def label_of(self, environ):
-        name = self.route and self.route(environ)
-        if name is None:
-            app = getattr(self.app, "__self__", self.app)       # app.wsgi_app
-            path = named(app, finder(app, False), environ.get("PATH_INFO", ""), environ)
-            name = f"{environ.get('REQUEST_METHOD', '')} {path}"
-        return name
+    def label_of(self, request):
+        name = self.route and self.route(request)
+        return self.method_and_path(request) if name is None else name
+
+
+class wsgi(Labelled):
+    """A WSGI application whose requests are labelled."""
+
+    def method_and_path(self, environ):
+        app = getattr(self.app, "__self__", self.app)       # app.wsgi_app
+        return f"{environ.get('REQUEST_METHOD', '')} {named(app, finder(app, False), environ.get('PATH_INFO', ''), environ)}"
 
     def __call__(self, environ, start_response):
         name = self.label_of(environ)
@@ -122,20 +126,13 @@ class Body:
                 close()
 
 
-class asgi:
+class asgi(Labelled):
     """An ASGI application whose requests are labelled."""
 
-    def __init__(self, app, route=None):
-        self.app, self.route = app, route
-
-    def label_of(self, scope):
-        name = self.route and self.route(scope)
-        if name is None:
-            # Starlette says what it is to its middleware.
-            app = scope.get("app", getattr(self.app, "__self__", self.app))
-            path = named(app, finder(app, True), scope["path"], scope)
-            name = f"{scope.get('method', 'WEBSOCKET')} {path}"
-        return name
+    def method_and_path(self, scope):
+        # Starlette says what it is to its middleware.
+        app = scope.get("app", getattr(self.app, "__self__", self.app))
+        return f"{scope.get('method', 'WEBSOCKET')} {named(app, finder(app, True), scope['path'], scope)}"
 
     async def __call__(self, scope, receive, send):
         if scope["type"] not in ("http", "websocket"):
