@@ -156,39 +156,32 @@ async def coroutine():
     await once()
 
 
-def traced(run):
+def noted(install, run):
+    """The names of the code whose frames a trace or profile function is called for."""
     names = set()
 
-    def trace(frame, event, argument):
+    def note(frame, event, argument):
         names.add(frame.f_code.co_name)
-        return trace
+        return note
 
-    sys.settrace(trace)
+    install(note)
     try:
         run()
     finally:
-        sys.settrace(None)
+        install(None)
     return names
+
+
+def traced(run):
+    return noted(sys.settrace, run)
 
 
 def profiled(run):
-    names = set()
-    sys.setprofile(lambda frame, event, argument: names.add(frame.f_code.co_name))
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return names
+    return noted(sys.setprofile, run)
 
 
 def profiled_in_all_threads(run):
-    names = set()
-    threading.setprofile_all_threads(lambda frame, event, argument: names.add(frame.f_code.co_name))
-    try:
-        run()
-    finally:
-        threading.setprofile_all_threads(None)
-    return names
+    return noted(threading.setprofile_all_threads, run)
 
 
 def monitored(run):

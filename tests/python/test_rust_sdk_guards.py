@@ -3,7 +3,6 @@
 import gc
 import sys
 import threading
-import unittest
 
 from rust_sdk_support import OUT, HookTestCase, load, new_function, ten
 from support import in_new_thread
@@ -234,7 +233,3 @@ class Interpreters(HookTestCase):
         threading.Thread(target=call_for_ever, daemon=True).start()
         f()
         """, OUT)
-
-
-if __name__ == "__main__":
-    unittest.main()
