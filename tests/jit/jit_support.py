@@ -55,6 +55,17 @@ def shown(value):
     return re.sub(" at 0x[0-9a-f]+", "", repr(value))
 
 
+def calls_of_each_turn(listing):
+    """The calls in a listing of `dump` that are not in cold blocks."""
+    cold, found = False, []
+    for line in listing.partition("\n}\n")[0].splitlines():
+        if line.startswith("block"):
+            cold = line.split("(")[0].rstrip(":").endswith(" cold")
+        elif "call" in line and not cold:
+            found.append(line.strip())
+    return found
+
+
 def what_happens(function, arguments):
     """The result with its type, and which arguments it is; or the exception, and where it was raised."""
     try:

@@ -171,3 +171,91 @@ class Bounds(Case):
         self.assertNotIn("sshr", self.code(source, b"abc")[0])
         self.assertNotIn("sshr", self.code(source.replace("xs[i]", "xs[i - 1]"), b"abc")[0])  # its first turn is code of its own
         self.assertIn("sshr", self.code(source.replace("xs[i]", "xs[i - 2]"), b"abc")[0])
+
+
+class RunningLoops(Case):
+    """A loop that is entered while it runs is compiled for which of its ints are not negative then."""
+
+    SOURCE = """
+        def f(a, i, rows):
+            f"{i}"  # not compiled, so each call enters the loop
+            total = 0
+            for row in range(rows):
+                for x in range(8):
+                    total = total * 3 % 1000 + a[i] - a[x]
+                i += 1
+            return total, i, row, x
+    """
+
+    def both(self, calls, source=SOURCE):
+        self.addCleanup(self.jit.enable)
+        plain, made = (define(source).f for _ in range(2))
+        for arguments in calls:
+            self.jit.disable()
+            expected = jit_support.what_happens(plain, copy.deepcopy(arguments))
+            self.jit.enable(turns=20)
+            self.assertEqual(jit_support.what_happens(made, copy.deepcopy(arguments)), expected, arguments)
+        return made
+
+    def ir(self, made):
+        return self.jit.dump(made).partition("\n}\n")[0]
+
+    def test_an_index_is_not_looked_at_for_its_sign(self):
+        made = self.both([(list(range(100)), 0, 60)])
+        self.assertEqual(len(self.jit.stats(made)["loops"]), 1)
+        self.assertNotIn("sshr", self.ir(made))
+
+    def test_an_index_that_is_negative_later(self):
+        a = list(range(100))
+        for first in (-100, -1, -50):
+            made = self.both([(a, 0, 60), (a, first, 60), (a, 0, 60), (a, first, 30), (a, 3, 20), (a, -7, 40), (a, 41, 60), (a, -101, 60)])
+            # It was compiled once more, for both.
+            self.assertEqual(len(self.jit.stats(made)["loops"]), 1)
+            self.assertIn("sshr", self.ir(made))
+            self.assertFalse(self.jit.stats(made)["given_back"])
+
+    def test_an_index_that_is_negative_at_first(self):
+        a = list(range(100))
+        made = self.both([(a, -100, 60), (a, 0, 60), (a, -1, 60), (a, 90, 60)])
+        self.assertEqual(len(self.jit.stats(made)["loops"]), 1)
+
+    def test_an_index_that_becomes_negative_in_the_loop(self):
+        source = self.SOURCE.replace("i += 1", "i -= 1")
+        self.both([(list(range(100)), 20, 100), (list(range(100)), 50, 151)], source)
+
+    def test_an_int_that_becomes_too_large(self):
+        source = self.SOURCE.replace("total = total * 3 % 1000 + a[i] - a[x]", "total += i").replace("i += 1", "i += 2**60")
+        self.both([([], 0, 9), ([], 2**62, 9), ([], -2**63, 30), ([], 2**63 - 1, 9)], source)
+
+    def test_the_next_value_of_a_range(self):
+        source = """
+            def f(a, low, high, step):
+                f"{low}"
+                total = 0
+                for i in range(low, high, step):
+                    total += a[i] * 2 - i
+                return total, i
+        """
+        a = list(range(1000))
+        calls = [(a, 0, 900, 3), (a, -900, 900, 3), (a, 900, -900, -3), (a, 900, 0, -2), (a, -1, -900, -1), (a, 500, 1000, 1), (a, 500, 1001, 1)]
+        self.both(calls, source)
+        self.both(calls[::-1], source)
+        for first in calls:
+            self.both([first, *calls], source)
+        made = self.both(calls[:1], source)
+        self.assertNotIn("sshr", self.ir(made))
+
+    def test_a_list_that_shrinks_between_entries(self):
+        source = """
+            def f(a, n):
+                total = 0
+                while n:
+                    f"{n}"
+                    for i in range(30):
+                        total += a[i]
+                    a.pop()
+                    n -= 1
+                return total
+        """
+        self.both([(list(range(200)), 100)], source)
+        self.both([(list(range(60)), 100)], source)

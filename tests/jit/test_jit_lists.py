@@ -256,6 +256,61 @@ class Methods(IteratorCase):
         source = "def f(a, x, n):\n    for i in range(n):\n        a.append(x)\n        a.append(i)\n    return a[-1], len(a)\n"
         self.same(source, [([], 1, 3), ([1], 0.5, 20), ([1], None, 2), ([[1]], 10**12, 3), ([1], [2], 2)])
 
+    def test_append_with_room_and_without(self):
+        """What exists is put into a list that has room without a call; ints are looked up among those that exist once."""
+        edges = (-2**63, -1000, -6, -5, -1, 0, 1, 255, 256, 257, 2**30, 2**62)
+        source = "def f(a, n, x, y):\n    for i in range(n):\n        a.append(i + x)\n        a.append(y)\n    return len(a)\n"
+        for first in edges:
+            self.same(source, [([], n, first, y) for n in (1, 40) for y in (None, True, 2.5, 1000, [1], (1, 2), b"x")])
+            self.same(f"def f(n):\n    return [i + {first} for i in range(n)]\n", [(n,) for n in (1, 9, 600)])
+        for value in ("3", "1000", "2.5", "None", "True", "[1]", "(i, 2)", "(1, 2)"):
+            self.same(f"def f(a, n):\n    for i in range(n):\n        a.append({value})\n    return len(a)\n", [([1], 0), ([1], 70), ([], 9)])
+
+    def test_append_calls_nothing_where_there_is_room(self):
+        for value in ("i", "True", "None", "2.5", "a"):
+            made = define(f"def f(a, n):\n    for i in range(n):\n        a.append({value})\n    return n\n").f
+            self.compiled(made, [1], 5)
+            self.assertEqual(jit_support.calls_of_each_turn(self.jit.dump(made)), [], value)
+
+    def test_what_is_appended_keeps_its_identity_and_references(self):
+        made = define("def f(a, x, n):\n    for i in range(n):\n        a.append(x)\n        a.append(i)\n        a.append(12.5)\n    return a\n").f
+        for x in ([1], (1, 2), b"bytes", 10**6, 0.25, None):
+            self.compiled(made, [], x, 50)
+            before = sys.getrefcount(x)
+            a = made([], x, 200)
+            self.assertTrue(all(item is x for item in a[::3]))
+            self.assertTrue(all(item is int(str(i)) for i, item in enumerate(a[1::3]) if i < 257))
+            self.assertTrue(all(item is a[2] for item in a[2::3]))
+            self.assertIn(sys.getrefcount(x) - before, (0, 200))  # 0: an immortal object
+            del a
+            self.assertEqual(sys.getrefcount(x), before)
+
+    def test_appending_while_it_is_sorted(self):
+        """A list has no items and no room then."""
+        made = define("def f(a, x):\n    a.append(x)\n    return x\n").f
+        a = [3, 1, 2]
+        self.compiled(made, [1], 5)
+        entered = self.jit.stats(made)["entered"]
+        with self.assertRaisesRegex(ValueError, "modified during sort"):
+            a.sort(key=lambda x: made(a, x))
+        self.assertGreater(self.jit.stats(made)["entered"], entered)
+        self.assertEqual(a, [1, 2, 3])
+
+    def test_appending_to_what_is_read(self):
+        source = """
+            def f(a, n):
+                t = 0
+                for i in range(n):
+                    t += a[i] + a[-1] + len(a)
+                    a.append(i & 7)
+                    t += a[-1] * a[len(a) - 1]
+                    if t > 300:
+                        a.append(t)
+                        t -= a[-1]
+                return t, a
+        """
+        self.same(source, [([1], 90), ([1, 2, 3], 5), ([300] * 4, 40), ([0.5], 9), ([True], 9), ([], 1)])
+
     def test_appending_to_itself(self):
         self.same("def f(a):\n    a.append(a)\n    b = [a]\n    b.append(b)\n    return len(a)\n", [([1],), ([],)])
 

@@ -1,5 +1,8 @@
 """Items of lists that compiled code stores: in the object that is there, or in its place."""
 
+import copy
+import math
+import re
 import sys
 
 import jit_support
@@ -127,3 +130,61 @@ class Stores(IteratorCase):
         rounds(5)
         before = rounds(5)
         self.assertLess(rounds(50) - before, 20)
+
+    def test_constants_are_stored_in_place(self):
+        """Where the old item has other owners no function is called, and the item is the constant itself."""
+        for value, other in (("2.5", 7.5), ("1000", 2000), ("-0.0", 0.5), ("7", 8)):
+            made = define(f"def f(a):\n    for i in range(len(a)):\n        a[i] = {value}\n").f
+            self.compiled(made, [other] * 9)
+            shared, single = [other] * 9, [type(other)(i + 3000) for i in range(9)]
+            expected = f"[{', '.join([value] * 9)}]"
+            counts = sys.getrefcount(other)
+            for a in (shared, single, [None] * 9, ["text"] * 9, [[1] for _ in range(9)]):
+                made(a)
+                self.assertTrue(all(item is a[0] for item in a))
+                self.assertEqual(repr(a), expected)
+            self.assertLessEqual(sys.getrefcount(other), counts)
+            self.assertEqual(jit_support.calls_of_each_turn(self.jit.dump(made)), [])
+            # What is replaced has a destructor, which runs once each.
+            gone = []
+            items = [Loud(gone, i) for i in range(9)]
+            made(items)
+            self.assertEqual((gone, repr(items)), (list(range(9)), expected))
+
+    def test_quotients_that_several_stores_use(self):
+        """They are computed once, and the ways out of the stores behind them have them."""
+        source = """
+            def f(a, b, c, n):
+                pull = 0.0
+                for i in range(n):
+                    pull = c[i % len(c)] / a[i % len(a)]
+                    root = math.sqrt(pull * pull)
+                    a[i % len(a)] -= pull * 0.5
+                    b[i % len(b)] += pull * root
+                    c[i % len(c)] += root
+                return pull, root, a, b, c
+        """
+        inf, nan = float("inf"), float("nan")
+        numbers = [[1.5, 2.5, 3.5], [0.5, -0.0, 7.0], [inf, 1.0, -inf], [nan, 2.0], [1e308, -1e308, 1e-320], [1, 2.5], [2.5, None], [2.5, "text"], []]
+        cases = [(copy.copy(a), copy.copy(b), [3.0, 0.1], n) for a in numbers for b in numbers for n in (1, 7)]
+        self.same(source, cases, math=math)
+        # The same object in two lists, and one list twice.
+        made, plain = (define(source, math=math).f for _ in range(2))
+        self.compiled(made, [1.5], [2.5], [3.5], 3)
+        found = []
+        for function in (plain, made):
+            shared = [1.25, 2.25, 4.25]
+            other = shared[:]
+            found.append(repr([function(shared, other, [2.0], 3), shared, other, function(shared, shared, shared, 9)]))
+        self.assertEqual(*found)
+        machine = self.jit.dump(made).partition("\n}\n")[2]
+        divisions, roots = (re.findall(rf"\bv?({names})\b", machine) for names in ("divsd|fdiv", "sqrtsd|fsqrt"))
+        self.assertEqual(len(divisions), len(roots))
+
+
+class Loud:
+    def __init__(self, gone, number):
+        self.gone, self.number = gone, number
+
+    def __del__(self):
+        self.gone.append(self.number)

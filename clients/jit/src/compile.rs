@@ -82,7 +82,7 @@ pub fn compile(
     parameters: &[Kind],
     nested: usize,
 ) -> Result<Rc<Compiled>, String> {
-    let start = Start { unit: 0, locals: parameters, stack: &[], outer: None };
+    let start = Start { unit: 0, locals: parameters, stack: &[], natural: &[], outer: None };
     let compiled = Rc::new(attempt(function, &start, nested)?);
     // What calls a caller back is a part of that.
     if compiled.calls_back >= nested {
@@ -97,6 +97,9 @@ pub struct Start<'a> {
     /// In a loop with those that are outside of the frame.
     pub locals: &'a [Kind],
     pub stack: &'a [Kind],
+    /// Which of them, the locals first, are ints that are not negative, or iterators of a range that begin with one. That is compared
+    /// at each entry, so no index that counts from there has to be looked at for whether it counts from the end of a list.
+    pub natural: &'a [usize],
     /// Of a loop.
     pub outer: Option<&'a Rc<Outer>>,
 }
@@ -115,8 +118,9 @@ pub fn listing(function: &Bound<'_, PyFunction>, compiled: &Compiled) -> Result<
     if stack::room(unsafe { ffi::PyThreadState_GetUnchecked() }.cast()) <= 0 {
         return Err("too little of the C stack is left".into());
     }
-    let Compiled { parameters, stack, start, outer, .. } = compiled;
-    let start = Start { unit: *start, locals: parameters, stack, outer: outer.as_ref() };
+    let Compiled { parameters, stack, natural, start, outer, .. } = compiled;
+    let (locals, outer) = (parameters, outer.as_ref());
+    let start = Start { unit: *start, locals, stack, natural, outer };
     let mut listing = String::new();
     translate(function, &start, 0, &Cell::new(None), Some(&mut listing))?;
     Ok(listing)
@@ -196,6 +200,7 @@ fn translate(
             start: start.unit,
             locals: &locals,
             stack: start.stack,
+            natural: start.natural,
             repeats_calls: is_loop,
             constants: &constants,
             table: &table,
@@ -284,6 +289,7 @@ fn translate(
             is_entered: start.locals.iter().all(|kind| kind.widest() == *kind),
             parameters: start.locals.to_vec(),
             stack: start.stack.to_vec(),
+            natural: start.natural.to_vec(),
             start: start.unit,
             outer: start.outer.cloned(),
             returns: returned,

@@ -21,6 +21,8 @@ pub struct Compiled {
     /// The kinds of the locals at the start, of parameters alone if that is the first instruction, and of the stack.
     pub parameters: Vec<Kind>,
     pub stack: Vec<Kind>,
+    /// See `Start`.
+    pub natural: Vec<usize>,
     pub start: u32,
     /// By the interpreter too, which knows the object of each number.
     pub is_entered: bool,

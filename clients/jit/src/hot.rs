@@ -13,7 +13,7 @@ use crate::iterators;
 use crate::kind::Kind;
 use crate::outer::{self, Outer};
 use crate::parts;
-use crate::python::ThreadState;
+use crate::python::{int_value, ThreadState};
 use crate::record::{count, Record};
 use crate::slot::{Cause, Exit};
 use crate::stack;
@@ -58,7 +58,8 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     let Some(outside) = outer.read(hot, &globals)? else { return never(hot) };
     let Some(state) = read(hot, &outside)? else { return never(hot) };
     let (locals, stack) = (&state.locals, &state.stack);
-    let start = Start { unit: hot.head() as u32, locals, stack, outer: Some(&outer) };
+    let natural = &state.natural;
+    let start = Start { unit: hot.head() as u32, locals, stack, natural, outer: Some(&outer) };
     let Some(compiled) = find(&function, record, &start) else { return never(hot) };
     let Some(words) = all_words(hot, &outside, &compiled, &state.words)? else {
         return never(hot);
@@ -176,6 +177,8 @@ struct State {
     stack: Vec<Kind>,
     /// The words of the stack.
     words: Vec<u64>,
+    /// See `Start`.
+    natural: Vec<usize>,
     /// The slots whose references compiled code takes over.
     taken: Vec<usize>,
     /// Those of iterators, which go away, and the containers that compiled code gets references to instead.
@@ -233,7 +236,14 @@ fn read(
     let count = local_count(hot);
     let mut state = State::default();
     for index in 0..count {
-        let kind = hot.local(index)?.map_or(Kind::Unbound, |object| local_kind(&object));
+        let local = hot.local(index)?;
+        let kind = local.as_ref().map_or(Kind::Unbound, local_kind);
+        let is_natural = |object: &Bound<'_, PyAny>| {
+            // SAFETY: an exact int, which the frame's slot keeps.
+            matches!(kind, Kind::Int { .. })
+                && unsafe { int_value(object.as_ptr()) }.is_some_and(|value| value >= 0)
+        };
+        state.natural.extend(local.as_ref().is_some_and(is_natural).then_some(index));
         state.taken.extend(kind.holds_objects().then_some(index));
         state.locals.push(kind);
     }
@@ -250,6 +260,10 @@ fn read(
                 state.iterators.push(count + index);
                 let words = state.words.get(known..).unwrap_or(&[]);
                 kind.find_objects(words, &mut |_, word| state.held.push(*word as usize));
+            }
+            let next = state.words.get(known).map_or(-1, |word| *word as i64);
+            if next >= 0 && matches!(kind, Kind::Counter | Kind::RangeIterator { .. }) {
+                state.natural.push(state.locals.len() + index);
             }
             state.stack.push(kind);
             continue;
@@ -320,14 +334,23 @@ fn find(
             && compiled.parameters.iter().zip(start.locals).all(|(a, b)| test(a, b))
     };
     let find = |test| record.loops.borrow().iter().position(|c| matches(c, test));
-    let known = find(Kind::covers).and_then(|index| record.loops.borrow().get(index).cloned());
+    let index = find(Kind::covers);
+    let known = index.and_then(|index| record.loops.borrow().get(index).cloned());
     let known_is_none = known.is_none();
+    let mut natural = start.natural;
+    let mut is_narrow = false;
     // SAFETY: attached; the function is alive.
     if let Some(known) = known.filter(|known| unsafe { known.is_valid() }) {
-        return Some(known);
+        is_narrow = !known.natural.iter().all(|place| natural.contains(place));
+        if !is_narrow {
+            return Some(known);
+        }
     }
-    // One for the same types, but with less objects, is replaced.
-    let narrow = find(Kind::is_like).filter(|_| known_is_none);
+    // One for the same types, but with less objects or fewer ints below 0, is replaced.
+    let narrow = if is_narrow { index } else { find(Kind::is_like).filter(|_| known_is_none) };
+    if narrow.is_some() {
+        natural = &[];
+    }
     let known = record.loops.borrow().iter().filter(|c| c.start == start.unit).count();
     if record.given_back.get() || (narrow.is_none() && known >= MOST_LOOPS) {
         return None;
@@ -338,7 +361,7 @@ fn find(
     };
     let shares = || start.outer.is_some_and(|outer| outer.shares_cells());
     let shared = shares();
-    let start = Start { locals: &locals, ..*start };
+    let start = Start { locals: &locals, natural, ..*start };
     let made = compile_loop(function, &start);
     let made = if shares() == shared { made } else { compile_loop(function, &start) };
     match made {

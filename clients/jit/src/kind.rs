@@ -345,7 +345,7 @@ impl Kind {
 }
 
 /// A value: its kind and its words.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Val {
     pub kind: Kind,
     pub words: SmallVec<[Value; 3]>,

@@ -62,6 +62,7 @@ pub const REFERENCES: i32 = 0;
 pub const TYPE: i32 = std::mem::offset_of!(PyObject, ob_type) as i32;
 pub const SIZE: i32 = std::mem::offset_of!(ffi::PyVarObject, ob_size) as i32;
 pub const ITEMS: i32 = std::mem::offset_of!(ffi::PyListObject, ob_item) as i32;
+pub const ALLOCATED: i32 = std::mem::offset_of!(ffi::PyListObject, allocated) as i32;
 pub const FLOAT_VALUE: i32 = std::mem::offset_of!(ffi::PyFloatObject, ob_fval) as i32;
 pub const LONG_TAG: i32 = std::mem::offset_of!(LongObject, tag) as i32;
 pub const LONG_SIZE: i64 = std::mem::size_of::<LongObject>() as i64;

@@ -83,8 +83,7 @@ impl Lowering<'_, '_> {
             return self.guard(failed);
         }
         let exit = self.exit_here(Cause::Guard);
-        let (undo, go_on) = (self.b.create_block(), self.b.create_block());
-        self.b.set_cold_block(undo);
+        let (undo, go_on) = (self.cold_block(), self.b.create_block());
         self.b.ins().brif(failed, undo, &[], go_on, &[]);
         self.b.switch_to_block(undo);
         tuples.iter().for_each(|tuple| self.release(tuple));
@@ -146,10 +145,20 @@ impl Lowering<'_, '_> {
     fn append(&mut self, list: &Val, value: &Val) -> Result<()> {
         let object = Self::word(list)?;
         let (values, tuples) = self.boxed_all(std::slice::from_ref(value))?;
+        let value = values.first().ok_or("internal: no value")?;
+        let end = self.append_in_place(object, value)?;
         let slot = self.store_items(&values)?;
         let item = self.b.ins().stack_addr(I64, slot, 0);
-        self.changed_with(lists::append as *const () as usize, &[object, item], &tuples);
-        self.learn(object, &expected(&values[0].kind));
+        let helper = lists::append as *const () as usize;
+        let done = self.call_helper(helper, &[object, item], true);
+        self.guard_or_undo(done, &tuples);
+        if let Some(end) = end {
+            self.b.ins().jump(end, &[]);
+            self.b.switch_to_block(end);
+        }
+        tuples.iter().for_each(|tuple| self.release(tuple));
+        self.stores = true;
+        self.learn(object, &expected(&value.kind));
         Ok(())
     }
 

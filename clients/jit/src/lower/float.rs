@@ -2,10 +2,11 @@
 
 use super::int::operator as op;
 use super::Lowering;
+use crate::context;
 use crate::kind::{Val, FLOAT};
 use crate::numbers;
 use crate::resolve::Result;
-use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::types::{F64, I64};
 use cranelift_codegen::ir::{
     AbiParam, InstBuilder, MemFlags, Signature, StackSlotData, StackSlotKind, Value,
@@ -21,7 +22,8 @@ impl Lowering<'_, '_> {
             op::MULTIPLY => self.b.ins().fmul(a, b),
             op::TRUE_DIVIDE => {
                 self.guard_not_zero(b);
-                self.b.ins().fdiv(a, b)
+                let quotient = self.b.ins().fdiv(a, b);
+                self.computed_once(quotient)
             }
             op::REMAINDER => {
                 self.guard_not_zero(b);
@@ -44,6 +46,16 @@ impl Lowering<'_, '_> {
         let zero = self.b.ins().f64const(0.0);
         let bad = self.b.ins().fcmp(FloatCC::Equal, divisor, zero);
         self.guard(bad);
+    }
+
+    /// Has a number computed here. Cranelift computes it in each of the blocks that use it first on their paths, as those of a store
+    /// in place and of one that is not, and does not see how long a division takes. Here it is stored into the word of the context
+    /// that each exit stores first, so nothing reads it.
+    pub(super) fn computed_once(&mut self, number: Value) -> Value {
+        if self.stores_items {
+            self.b.ins().store(super::in_context(), number, self.context, context::EXIT);
+        }
+        number
     }
 
     /// Two ints: `a ** b` where it is an int of 64 bits.
@@ -93,8 +105,7 @@ impl Lowering<'_, '_> {
         all.push(place);
         let call = self.b.ins().call_indirect(signature, address, &all);
         let good = self.b.inst_results(call).first().copied().ok_or("internal: no result")?;
-        let bad = self.b.ins().icmp_imm(IntCC::Equal, good, 0);
-        self.guard(bad);
+        self.require(good);
         Ok(self.b.ins().load(result, MemFlags::trusted(), place, 0))
     }
 }

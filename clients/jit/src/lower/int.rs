@@ -58,7 +58,8 @@ impl Lowering<'_, '_> {
                 self.guard(zero);
                 let (a, b) =
                     (self.b.ins().fcvt_from_sint(F64, a), self.b.ins().fcvt_from_sint(F64, b));
-                return Ok(Val::new(FLOAT, &[self.b.ins().fdiv(a, b)]));
+                let quotient = self.b.ins().fdiv(a, b);
+                return Ok(Val::new(FLOAT, &[self.computed_once(quotient)]));
             }
             op::POWER => self.power(a, b)?,
             _ => return self.refuse("an operator", &[x, y]),
@@ -262,8 +263,7 @@ impl Lowering<'_, '_> {
         let size = self.b.ins().fabs(number);
         // False for nan too.
         let fits = self.b.ins().fcmp(FloatCC::LessThan, size, limit);
-        let bad = self.b.ins().icmp_imm(IntCC::Equal, fits, 0);
-        self.guard(bad);
+        self.require(fits);
         self.b.ins().fcvt_to_sint(I64, number)
     }
 }

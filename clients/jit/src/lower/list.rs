@@ -37,8 +37,7 @@ impl Lowering<'_, '_> {
                 let no = self.b.ins().icmp_imm(IntCC::Equal, item, no as i64);
                 let yes = self.b.ins().icmp_imm(IntCC::Equal, item, yes as i64);
                 let either = self.b.ins().bor(no, yes);
-                let neither = self.b.ins().icmp_imm(IntCC::Equal, either, 0);
-                self.guard(neither);
+                self.require(either);
                 Ok(self.bool(yes))
             }
             Kind::None => {
@@ -59,9 +58,14 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn guard_type(&mut self, object: Value, expected: usize) {
+        let same = self.is_of_type(object, expected);
+        self.require(same);
+    }
+
+    /// A condition: the type of an object is this one.
+    pub(super) fn is_of_type(&mut self, object: Value, expected: usize) -> Value {
         let found = self.b.ins().load(I64, self.unchanged, object, TYPE);
-        let other = self.b.ins().icmp_imm(IntCC::NotEqual, found, expected as i64);
-        self.guard(other);
+        self.b.ins().icmp_imm(IntCC::Equal, found, expected as i64)
     }
 
     /// The number of an exact int.
@@ -70,13 +74,8 @@ impl Lowering<'_, '_> {
         let tag = self.b.ins().load(I64, flags, item, LONG_TAG);
         let digit = self.b.ins().uload32(flags, item, LONG_DIGIT);
         self.within(digit, 0, (1 << LONG_SHIFT) - 1);
-        let (other, negative, large, end) = (
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-        );
-        [other, negative, large].into_iter().for_each(|block| self.b.set_cold_block(block));
+        let [other, negative, large] = [(); 3].map(|()| self.cold_block());
+        let end = self.b.create_block();
         let result = self.b.append_block_param(end, I64);
         // The lowest two bits are 1 less the sign, and the digits are counted above three bits: 0 is 1, of which the digit is 0.
         let natural = self.b.ins().icmp_imm(IntCC::UnsignedLessThanOrEqual, tag, 8);

@@ -73,7 +73,8 @@ impl Lowering<'_, '_> {
                 let zero = self.b.ins().f64const(0.0);
                 let negative = self.b.ins().fcmp(FloatCC::LessThan, number, zero);
                 self.guard(negative);
-                self.b.ins().sqrt(number)
+                let root = self.b.ins().sqrt(number);
+                self.computed_once(root)
             }
             "degrees" | "radians" => {
                 let half = std::f64::consts::PI;
@@ -137,11 +138,9 @@ impl Lowering<'_, '_> {
 
     /// Leaves for infinity and nan, of which some are errors.
     fn guard_finite(&mut self, number: Value) {
-        use cranelift_codegen::ir::condcodes::IntCC;
         let size = self.b.ins().fabs(number);
         let infinite = self.b.ins().f64const(f64::INFINITY);
         let finite = self.b.ins().fcmp(FloatCC::LessThan, size, infinite);
-        let bad = self.b.ins().icmp_imm(IntCC::Equal, finite, 0);
-        self.guard(bad);
+        self.require(finite);
     }
 }

@@ -75,6 +75,8 @@ pub struct Source<'a> {
     pub start: u32,
     pub locals: &'a [Kind],
     pub stack: &'a [Kind],
+    /// See `Start`.
+    pub natural: &'a [usize],
     /// A call that is left is made once more by the interpreter: what is compiled changes nothing outside of its frame.
     pub repeats_calls: bool,
     pub constants: &'a [Literal],
@@ -180,6 +182,8 @@ pub struct Lowering<'a, 'f> {
     of_items: MemFlags,
     /// For loads of what else only helpers change: types, sizes, and where items are.
     unchanged: MemFlags,
+    /// Items are stored, so what is computed is used in blocks that do not dominate each other.
+    stores_items: bool,
     /// Which turn of a loop in `peeled` is being compiled.
     turn: Option<Turn>,
     joins: Joins,
@@ -197,6 +201,17 @@ pub fn signature(call_conv: CallConv) -> Signature {
     signature.params.extend([AbiParam::new(I64); 3 + context::IN_REGISTERS]);
     signature.returns.extend([AbiParam::new(I64); 2]);
     signature
+}
+
+/// Makes the first values equal to the second ones. Most of them are already, and a copy takes memory.
+fn refresh(values: &mut Vec<Val>, others: &[Val]) {
+    values.truncate(others.len());
+    for (value, other) in values.iter_mut().zip(others) {
+        if value != other {
+            value.clone_from(other);
+        }
+    }
+    values.extend_from_slice(&others[values.len()..]);
 }
 
 /// The code units that are jumped to, and the heads of loops with other loops in them.
@@ -278,6 +293,7 @@ pub fn lower<'a>(
         outer_loops,
         of_items: in_region(AliasRegion::Heap, !peeled.is_empty()),
         unchanged: in_region(AliasRegion::Table, !peeled.is_empty()),
+        stores_items: source.code.instructions().any(|i| i.opcode == op::STORE_SUBSCR),
         peeled,
         turn: None,
         joins: Joins::default(),
@@ -340,7 +356,7 @@ impl Lowering<'_, '_> {
         self.fence();
         let mut registers = registers.iter().copied();
         let mut offset = 0;
-        for kind in self.source.locals.iter().chain(self.source.stack) {
+        for (place, kind) in self.source.locals.iter().chain(self.source.stack).enumerate() {
             let mut types = SmallVec::new();
             kind.words(&mut types);
             let mut value = Val::plain(kind.clone());
@@ -358,6 +374,11 @@ impl Lowering<'_, '_> {
                     self.within(*step, 1, i64::MAX);
                 }
                 _ => {}
+            }
+            if let Some(number) =
+                value.words.first().filter(|_| self.source.natural.contains(&place))
+            {
+                self.within(*number, 0, i64::MAX);
             }
             value.owned = self.source.takes_over && kind.holds_objects();
             let value = self.own(value);
@@ -408,7 +429,8 @@ impl Lowering<'_, '_> {
             }
             let instruction = self.code.at(at).ok_or("internal: no instruction there")?;
             self.instruction = instruction;
-            self.before = (self.locals.clone(), self.stack.clone());
+            refresh(&mut self.before.0, &self.locals);
+            refresh(&mut self.before.1, &self.stack);
             self.exits_here.clear();
             if self.is_outside(at) {
                 self.end();
@@ -503,6 +525,14 @@ impl Lowering<'_, '_> {
         self.leave_if(bad, Cause::Guard);
     }
 
+    /// Leaves at the start of this instruction unless the condition holds.
+    fn require(&mut self, good: Value) {
+        let exit = self.exit_here(Cause::Guard);
+        let go_on = self.b.create_block();
+        self.b.ins().brif(good, go_on, &[], exit, &[]);
+        self.b.switch_to_block(go_on);
+    }
+
     fn leave_if(&mut self, condition: Value, cause: Cause) {
         let exit = self.exit_here(cause);
         let go_on = self.b.create_block();
@@ -532,8 +562,7 @@ impl Lowering<'_, '_> {
         callee: Option<Val>,
         beside: Vec<Val>,
     ) -> Block {
-        let block = self.b.create_block();
-        self.b.set_cold_block(block);
+        let block = self.cold_block();
         let instruction = self.restart.as_ref().map_or(self.instruction, |again| again.instruction);
         self.pending.push(Pending { block, instruction, locals, stack, cause, callee, beside });
         block
@@ -550,8 +579,7 @@ impl Lowering<'_, '_> {
     /// once in `POLLED_TURNS`; where the turns of a loop are counted anyway, by what is left of them.
     fn poll(&mut self, left: Option<Value>) {
         let number = if left.is_some() { POLLED_TURNS } else { 1 };
-        let (look, go_on) = (self.b.create_block(), self.b.create_block());
-        self.b.set_cold_block(look);
+        let (look, go_on) = (self.cold_block(), self.b.create_block());
         let flags = in_context();
         let before = if left.is_none() { Some(self.fewer_turns(number)) } else { None };
         // The lowest byte is that number modulo `POLLED_TURNS`.
@@ -626,8 +654,7 @@ impl Lowering<'_, '_> {
         if exits.is_empty() {
             return Ok(exits);
         }
-        let out = self.b.create_block();
-        self.b.set_cold_block(out);
+        let out = self.cold_block();
         stores.sort_unstable();
         self.emit_stores(&stores, 0, out);
         // What all of them have in common.
@@ -658,8 +685,7 @@ impl Lowering<'_, '_> {
         let Some(least) = shared.iter().copied().min() else { return };
         let mut then = then;
         if least > done {
-            let block = self.b.create_block();
-            self.b.set_cold_block(block);
+            let block = self.cold_block();
             self.b.switch_to_block(block);
             self.store_words(&exits[0].0[..least], done, then);
             then = block;
@@ -683,6 +709,12 @@ impl Lowering<'_, '_> {
     }
 
     // ---- small things -----------------------------------------------------------
+
+    fn cold_block(&mut self) -> Block {
+        let block = self.b.create_block();
+        self.b.set_cold_block(block);
+        block
+    }
 
     fn signature(&mut self, signature: Signature) -> SigRef {
         if let Some(known) = self.signatures.get(&signature) {

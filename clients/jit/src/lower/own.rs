@@ -136,8 +136,7 @@ impl Lowering<'_, '_> {
             return;
         }
         let exit = exit(self);
-        let (last, go_on) = (self.b.create_block(), self.b.create_block());
-        self.b.set_cold_block(last);
+        let (last, go_on) = (self.cold_block(), self.b.create_block());
         let may_be_last = self.may_be_last(&objects);
         self.b.ins().brif(may_be_last, last, &[], go_on, &[]);
         self.b.switch_to_block(last);
@@ -222,8 +221,7 @@ impl Lowering<'_, '_> {
         let flags = MemFlags::trusted();
         for (_, object) in value.objects() {
             let (last, more, go_on) =
-                (self.b.create_block(), self.b.create_block(), self.b.create_block());
-            self.b.set_cold_block(last);
+                (self.cold_block(), self.b.create_block(), self.b.create_block());
             let count = self.b.ins().load(I32, flags, object, REFERENCES);
             let one = self.b.ins().icmp_imm(IntCC::Equal, count, 1);
             self.b.ins().brif(one, last, &[], more, &[]);

@@ -6,7 +6,9 @@
 use super::Lowering;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::objects;
-use crate::python::{FLOAT_VALUE, LONG_DIGIT, LONG_SHIFT, LONG_SIZE, LONG_TAG, REFERENCES, TYPE};
+use crate::python::{
+    ALLOCATED, FLOAT_VALUE, ITEMS, LONG_DIGIT, LONG_SHIFT, LONG_SIZE, LONG_TAG, REFERENCES, SIZE,
+};
 use crate::resolve::Result;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
@@ -30,6 +32,10 @@ impl Lowering<'_, '_> {
         };
         self.learn(Self::word(list)?, &items);
         match value.kind {
+            _ if self.has_known_object(value) => {
+                let object = value.object().ok_or("internal: no object")?;
+                self.store_object(place, object, &tuples);
+            }
             Kind::Float { object: false } => self.store_float(place, Self::word(value)?),
             Kind::Int { object: false } => self.store_int(place, Self::word(value)?),
             Kind::Float { .. } | Kind::Int { .. } => {
@@ -99,19 +105,71 @@ impl Lowering<'_, '_> {
         self.b.ins().jump(end, &[]);
 
         self.b.switch_to_block(other);
-        let index = self.b.ins().iadd_imm(number, -small_ints.first);
-        let is_small = self.b.ins().icmp_imm(IntCC::UnsignedLessThan, index, small_ints.count);
+        let (small, is_small) = self.small_int(number);
         let shared = self.b.ins().icmp_imm(IntCC::NotEqual, references, 1);
         let both = self.b.ins().band(is_small, shared);
         self.b.ins().brif(both, swap, &[], anew, &[]);
 
         self.b.switch_to_block(swap);
-        let offset = self.b.ins().imul_imm(index, LONG_SIZE);
-        let small = self.b.ins().iadd_imm(offset, small_ints.address as i64);
         self.b.ins().store(self.of_items, small, place, 0);
         self.drop_shared(old, references);
         self.b.ins().jump(end, &[]);
         self.store_anew(anew, objects::store_int as *const () as usize, place, number, end);
+    }
+
+    /// Where the object of an int is if it is one of those that there are once, and a condition: it is.
+    fn small_int(&mut self, number: Value) -> (Value, Value) {
+        let small_ints = objects::small_ints();
+        let index = self.b.ins().iadd_imm(number, -small_ints.first);
+        let is_small = self.b.ins().icmp_imm(IntCC::UnsignedLessThan, index, small_ints.count);
+        let offset = self.b.ins().imul_imm(index, LONG_SIZE);
+        let small = self.b.ins().iadd_imm(offset, small_ints.address as i64);
+        (small, is_small)
+    }
+
+    /// A number that is a constant of the program.
+    fn has_known_object(&self, value: &Val) -> bool {
+        value.object().and_then(|object| self.known(object)).is_some_and(|object| object != 0)
+    }
+
+    /// Appends an object that there is already to a list that has room for it. What is compiled next is for the other cases, and has to
+    /// jump to the block that is returned; `None`: all cases are left to it.
+    ///
+    /// A list that is being sorted has no room: `allocated` is -1.
+    pub(super) fn append_in_place(&mut self, list: Value, value: &Val) -> Result<Option<Block>> {
+        let (object, exists) = match value.kind {
+            _ if self.has_known_object(value) => (value.object(), None),
+            Kind::Int { object: false } => {
+                let (small, is_small) = self.small_int(Self::word(value)?);
+                (Some(small), Some(is_small))
+            }
+            Kind::Int { .. } | Kind::Float { .. } => (None, None),
+            Kind::Object | Kind::Function(_) => (Some(Self::word(value)?), None),
+            _ => (Some(self.object_of(value)?), None),
+        };
+        let Some(object) = object else { return Ok(None) };
+        let [here, end] = [(); 2].map(|()| self.b.create_block());
+        let other = self.cold_block();
+        let size = self.b.ins().load(I64, self.unchanged, list, SIZE);
+        let allocated = self.b.ins().load(I64, self.unchanged, list, ALLOCATED);
+        let mut fits = self.b.ins().icmp(IntCC::SignedLessThan, size, allocated);
+        if let Some(exists) = exists {
+            fits = self.b.ins().band(fits, exists);
+        }
+        self.b.ins().brif(fits, here, &[], other, &[]);
+        self.b.switch_to_block(here);
+        let items = self.b.ins().load(I64, self.unchanged, list, ITEMS);
+        let offset = self.b.ins().ishl_imm(size, 3);
+        let place = self.b.ins().iadd(items, offset);
+        self.b.ins().store(self.of_items, object, place, 0);
+        let size = self.b.ins().iadd_imm(size, 1);
+        self.b.ins().store(self.unchanged, size, list, SIZE);
+        if exists.is_none() {
+            self.keep(object);
+        }
+        self.b.ins().jump(end, &[]);
+        self.b.switch_to_block(other);
+        Ok(Some(end))
     }
 
     /// Stores another object.
@@ -136,26 +194,14 @@ impl Lowering<'_, '_> {
         tuples.iter().for_each(|tuple| self.release(tuple));
     }
 
-    /// In `block`: a function makes the object and stores it, or compiled code is left. Goes on in `end`.
+    /// Fills `block`: a function makes the object and stores it, or compiled code is left. What is compiled next is in `end`.
     fn store_anew(&mut self, block: Block, helper: usize, place: Value, number: Value, end: Block) {
         self.b.switch_to_block(block);
         let none = self.int(0);
         let good = self.call_helper(helper, &[place, number, none], true);
-        let bad = self.b.ins().icmp_imm(IntCC::Equal, good, 0);
-        self.guard(bad);
+        self.require(good);
         self.b.ins().jump(end, &[]);
         self.b.switch_to_block(end);
-    }
-
-    fn cold_block(&mut self) -> Block {
-        let block = self.b.create_block();
-        self.b.set_cold_block(block);
-        block
-    }
-
-    fn is_of_type(&mut self, object: Value, expected: usize) -> Value {
-        let found = self.b.ins().load(I64, self.unchanged, object, TYPE);
-        self.b.ins().icmp_imm(IntCC::Equal, found, expected as i64)
     }
 
     /// One reference less to an object that has `references`, more than one.
