@@ -828,7 +828,7 @@ PyObject *_PyRust_GetCodeAdaptive(PyCodeObject *code);
 
 /*
  A loop is hot: calls the hook that watches it, unless work is pending. Returns how far ahead of its `instr_ptr` the thread's current frame
- goes on. If an exception is set and that frame is still `frame`, the exception is raised at its `instr_ptr`.
+ continues. If an exception is set and that frame is still `frame`, the exception is raised at its `instr_ptr`.
  */
 int _PyRust_LoopIsHot(PyThreadState *tstate,
                       struct _PyInterpreterFrame *frame,

@@ -36,7 +36,7 @@ pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
 /// The address is only looked up among the tests' objects, so any will do.
 #[cfg(any(test, fuzzing))]
 pub unsafe fn is_tracked(object: *mut PyObject) -> bool {
-    // SAFETY: a stand-in that looks the address up.
+    // SAFETY: `fake_cpython` looks the address up.
     unsafe { c::PyObject_GC_IsTracked(object) != 0 }
 }
 

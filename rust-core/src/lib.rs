@@ -69,7 +69,7 @@ pub mod fuzzing {
         pub use crate::frame_hook::tests::exchange::{run, Input};
     }
 
-    /// Runs `work` in a thread of its own: what the stand-in keeps is the thread's, and goes with it.
+    /// Runs `work` in a thread of its own: what `fake_cpython` keeps is the thread's, and is dropped with it.
     /// A panic ends the process there too.
     pub fn apart(work: impl FnOnce() + Send + 'static) {
         let thread = std::thread::Builder::new().stack_size(1 << 26).spawn(work);

@@ -1,7 +1,7 @@
 //! Atomics: those of `core`.
 //!
 //! What runs in several threads without a lock takes them from here. So loom can run the very code
-//! that ships, in every order of its steps: under `cfg(loom)` the unit tests' stand-in gives types
+//! that ships, in every order of its steps: under `cfg(loom)` `fake_cpython` gives types
 //! with the same layout and methods (`ci/proofs`).
 
 #[cfg(not(any(test, fuzzing)))]

@@ -752,7 +752,7 @@ int PyUnstable_FrameHook_UnwatchLoops(PyUnstable_FrameHookId id,
 
 /*
  Continues frames that were left elsewhere, as a compiler does where its code
- cannot go on. `records[0]` is the outermost frame, and each of the others
+ cannot continue. `records[0]` is the outermost frame, and each of the others
  was called by the one before it. Returns what the outermost frame returns, or
  NULL with the exception that leaves it.
 

@@ -1,4 +1,4 @@
-//! A stand-in for CPython: each C function that the crate calls, as simple as the tests allow. Unit
+//! A fake CPython: each C function that the crate calls, as simple as the tests allow. Unit
 //! tests and fuzz targets are compiled with it.
 //!
 //! ```text

@@ -9,7 +9,7 @@ use crate::thread::Thread;
 use core::slice;
 
 /// Continues frames that were left elsewhere, as a compiler does where its code
-/// cannot go on. `records[0]` is the outermost frame, and each of the others
+/// cannot continue. `records[0]` is the outermost frame, and each of the others
 /// was called by the one before it. Returns what the outermost frame returns, or
 /// NULL with the exception that leaves it.
 ///

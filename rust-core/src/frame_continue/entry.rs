@@ -98,7 +98,7 @@ pub unsafe fn evaluate(thread: Thread, chain: Entry) -> *mut PyObject {
 /// Makes a frame of the C stack out of memory.
 ///
 /// # Safety
-/// `frame` can be written, and nobody reads it yet.
+/// `frame` can be written, and no other code reads it yet.
 unsafe fn c_stack_frame(frame: *mut _PyInterpreterFrame) {
     // SAFETY: the caller says so.
     unsafe {

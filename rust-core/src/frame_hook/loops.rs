@@ -3,7 +3,7 @@
 //! ```text
 //!   JUMP_BACKWARD ── watch ──► opcode 234: counts its turns down in its cache entry
 //!                                  │ none left
-//!                                  └──► _PyRust_LoopIsHot ──► on_loop ──► goes on, or is left
+//!                                  └──► _PyRust_LoopIsHot ──► on_loop ──► continues, or is left
 //! ```
 //!
 //! The counting opcode is a form of JUMP_BACKWARD that the eval loop implements where opcodes are unknown
@@ -289,7 +289,7 @@ unsafe fn hook_of(thread: Thread, frame: Frame, record: Option<&CodeRecord>) -> 
 }
 
 /// A loop is hot: calls the hook that watches it, unless work is pending. Returns how far ahead of its `instr_ptr` the thread's current frame
-/// goes on. If an exception is set and that frame is still `frame`, the exception is raised at its `instr_ptr`.
+/// continues. If an exception is set and that frame is still `frame`, the exception is raised at its `instr_ptr`.
 ///
 /// # Safety
 /// `tstate` is the calling thread's own, attached thread state. `frame` is its current frame, at a counting JUMP_BACKWARD
@@ -416,9 +416,7 @@ unsafe fn refusal(
         );
     }
     if !(0..=c_int::from(u16::MAX)).contains(&hot.turns) {
-        return Some(
-            c"a loop callback of frame hook %s asks for no number of turns from 0 to 65,535",
-        );
+        return Some(c"a loop callback of frame hook %s gave no number of turns from 0 to 65,535");
     }
     if !(FRAMELOOP_ERROR..=FRAMELOOP_UNWIND).contains(&verdict)
         || (verdict == FRAMELOOP_RESULT) == hot.object.is_null()
@@ -468,7 +466,7 @@ unsafe fn heed(
     let (object, mut why) =
         unsafe { (Owned::new(hot.object), refusal(frame, hot, verdict, is_handling)) };
     if why.is_none() && hot.instruction != head && !is_instruction(thread, code, hot.instruction) {
-        why = Some(c"a loop callback of frame hook %s goes on where no instruction begins");
+        why = Some(c"a loop callback of frame hook %s continues where no instruction begins");
     }
     let raises = matches!(verdict, FRAMELOOP_ERROR | FRAMELOOP_UNWIND);
     if why.is_none() && raises != thread.has_exception() {

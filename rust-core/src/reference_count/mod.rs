@@ -8,7 +8,7 @@
 //! | `gil` | with the GIL: a count is a number, which is read and written here |
 //! | `in_c` | with the GIL, where CPython counts all references: debug builds, `--enable-pystats` |
 //! | `free_threaded` | without the GIL: threads share counts, by rules that are CPython's |
-//! | `for_tests` | the unit tests: the stand-in for CPython |
+//! | `for_tests` | the unit tests: `fake_cpython` |
 //!
 //! - `incref` takes a reference. The object is alive, and a thread state is held.
 //! - `decref` gives one up, which the caller owns. The object's destructor may run, and with it any

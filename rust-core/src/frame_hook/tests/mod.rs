@@ -1,4 +1,4 @@
-//! The hooks on the stand-in for CPython: what `support` calls is what C calls.
+//! The hooks on `fake_cpython`: what `support` calls is what C calls.
 
 #[cfg(test)]
 mod dispatch;

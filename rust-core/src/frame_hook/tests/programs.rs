@@ -3,7 +3,7 @@
 //!
 //! A program is functions and generators that call each other, raise, stop each other in the middle,
 //! and change hooks; a hook is a list of answers, which also says what its callbacks do. The engine
-//! runs them on the stand-in for CPython as the eval loop would: frames, shims, `RESUME` in its two
+//! runs them on `fake_cpython` as the eval loop would: frames, shims, `RESUME` in its two
 //! forms. The model is `Model` below: lists, and no frames. The unit tests run programs that proptest
 //! makes; the fuzz target `frame_hooks` runs those that libFuzzer finds.
 
