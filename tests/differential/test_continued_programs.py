@@ -33,7 +33,7 @@ class ContinuedPrograms(unittest.TestCase):
         self.check("throw")
 
     def test_programs_are_thrown_into(self):
-        """More often than once each: most go on after an exception that one of their functions has handled."""
+        """More often than once each: most continue after an exception that one of their functions has handled."""
         programs = continued_programs.programs_for(FERRULE, STOCK, "throw")
         sources = [(seed, programs.generate(seed)[0]) for seed in range(FIRST_SEED, FIRST_SEED + COUNT)]
         *_, (_, last) = program_runs.run_programs(programs.worker, programs.ways[0], sources, programs.seconds)

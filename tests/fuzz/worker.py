@@ -119,7 +119,7 @@ def look_at_frames(also):
 
 
 def switcher(seed):
-    """What goes to another greenlet every so often, which runs for a while, at some depth and in generators, and comes back."""
+    """What goes to another greenlet every so often, which runs for a while, at some depth and in generators, and returns."""
     from _testinternalcapi import get_c_recursion_remaining
 
     import greenlet

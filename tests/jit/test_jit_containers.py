@@ -202,7 +202,7 @@ class References(Case):
         self.assertFalse(any(row is other for row in a + b for other in fresh))
 
     def test_a_list_below_two_edges(self):
-        # The list is on the stack where min() goes on with one type or the other.
+        # The list is on the stack where min() continues with one type or the other.
         made = define("def f(a, x, y):\n    a[0][0] = a[int(max(x, y))][0]\n    return a[min(x, y)][0] + a[int(max(x, y))][0]\n").f
         self.compiled(made, [[1], [2], [3]], 1, 2.5)
         rows = [[1], [2], [3]]
