@@ -13,6 +13,7 @@ import unittest
 import profiler_support
 from profiler_support import ProfilerTestCase, load, read_stats, times_from_a_timer
 from tests import processes
+from tests.remote_debugging import needs_remote
 
 # It executes the lines that it is sent.
 PROGRAM = """
@@ -48,13 +49,12 @@ BEGUN = "is being profiled"
 setUpModule = load
 
 
+@needs_remote
 class AttachCase(ProfilerTestCase):
     program_options = ()
 
     def setUp(self):
         super().setUp()
-        if not hasattr(sys, "remote_exec"):
-            self.skipTest("sys.remote_exec() is not there")
         self.place = self.directory()
         self.temporary = os.path.join(self.place, "temporary")
         os.mkdir(self.temporary)
@@ -353,12 +353,8 @@ class Others(AttachCase):
         self.goes_on()
 
 
+@needs_remote
 class Refused(ProfilerTestCase):
-    def setUp(self):
-        super().setUp()
-        if not hasattr(sys, "remote_exec"):
-            self.skipTest("sys.remote_exec() is not there")
-
     def refused(self, *options, status=1):
         return self.run_python("-m", "ferrule_profiler", *map(str, options), status=status).stderr
 

@@ -8,10 +8,10 @@ import re
 import subprocess
 import sys
 import threading
-import unittest
 
 import profiler_programs
 from profiler_support import OUT, ProfilerTestCase, load
+from tests.remote_debugging import needs_remote
 
 setUpModule = load
 
@@ -478,7 +478,7 @@ class Program(LinesCase):
         self.assertEqual(sum(line[2] for line in row[13]), row[8])
         self.assertEqual(len(row[11]), 5)
 
-    @unittest.skipUnless(hasattr(sys, "remote_exec"), "no sys.remote_exec()")
+    @needs_remote
     def test_a_process_that_runs(self):
         script = os.path.join(self.directory(), "program.py")
         with open(script, "w") as file:

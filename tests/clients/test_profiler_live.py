@@ -15,6 +15,7 @@ import types
 from unicodedata import normalize
 
 from profiler_support import OUT, ProfilerTestCase, load, times_from_a_timer
+from tests.remote_debugging import needs_remote
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 HOME = "\x1b[H"
@@ -140,11 +141,10 @@ while time.monotonic() < end:
 """
 
 
+@needs_remote
 class Attached(ProfilerTestCase):
     def setUp(self):
         super().setUp()
-        if not hasattr(sys, "remote_exec"):
-            self.skipTest("sys.remote_exec() is not there")
         self.made = self.directory()
         script = os.path.join(self.made, "program.py")
         with open(script, "w") as file:

@@ -10,7 +10,8 @@ import threading
 import time
 import unittest
 
-from debugger_support import PACKAGE, DebuggerCase, needs_hooks, run_python, wait_for_sleep
+from debugger_support import PACKAGE, DebuggerCase, run_python, wait_for_sleep
+from tests.remote_debugging import LEFT_OUT, needs_remote
 
 PROGRAM = """
     import bdb, os, select, sys
@@ -75,7 +76,7 @@ class AttachCase(DebuggerCase):
         self.assertEqual((self.process.returncode, errors, output.splitlines()[-1]), (0, "", "end"))
 
 
-@needs_hooks
+@needs_remote
 class Attached(AttachCase):
     def test_a_session(self):
         said = self.session(f"b step\nc\np ('n', n > 0)\nw\ncl 2\nb {self.source.line('loop')}\nc\np sorted(globals())[-2:]\nq\n")
@@ -181,7 +182,7 @@ WAITS = """
 """
 
 
-@needs_hooks
+@needs_remote
 class Waiting(AttachCase):
     PROGRAM = WAITS
 
@@ -245,7 +246,7 @@ class Waiting(AttachCase):
         self.program_ends_well("xyz")
 
 
-@needs_hooks
+@needs_remote
 class AtAnyTime(AttachCase):
     def test_control_c(self):
         """Before the request, while the program takes it, at the prompt: the program never reports an error."""
@@ -278,18 +279,18 @@ class Refused(DebuggerCase):
         self.assertNotEqual(run.returncode, 0)
         return run.stderr
 
-    @needs_hooks
+    @needs_remote
     def test_no_such_process(self):
         self.assertIn("no process 1073741824", self.refused("-p", "1073741824"))
 
-    @needs_hooks
+    @needs_remote
     def test_a_process_that_has_ended(self):
         process = subprocess.Popen([sys.executable, "-c", ""])
         self.addCleanup(process.wait)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)     # its parent has not waited for it
         self.assertEqual(self.refused("-p", str(process.pid)), f"ferrule_debugger: process {process.pid} has ended\n")
 
-    @needs_hooks
+    @needs_remote
     def test_a_process_that_ends_before_it_runs_the_script(self):
         process = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.addCleanup(process.communicate)
@@ -303,14 +304,14 @@ class Refused(DebuggerCase):
         self.assertEqual(client.returncode, 1)
 
     @unittest.skipIf(os.geteuid(), "only root may become another user")
-    @needs_hooks
+    @needs_remote
     def test_a_process_of_another_user(self):
         refused = subprocess.run([sys.executable, "-m", "ferrule_debugger", "-p", str(os.getpid())], capture_output=True, text=True, check=False,
                                  env={**os.environ, "PYTHONPATH": PACKAGE}, user=65534)
         self.assertIn("may not be debugged", refused.stderr)
         self.assertEqual(refused.stderr.count("\n"), 1)
 
-    @needs_hooks
+    @needs_remote
     def test_what_a_process_leaves_in_the_directory_is_not_opened(self):
         """Where root debugs a process, that owns the directory."""
         with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as elsewhere:
@@ -336,9 +337,13 @@ class Refused(DebuggerCase):
             with open(victim, encoding="ascii") as file:
                 self.assertEqual(file.read(), "kept")
 
-    @needs_hooks
+    @unittest.skipUnless(hasattr(sys, "remote_exec"), "only on Ferrule")
     def test_a_program_to_start(self):
         self.assertIn("-p goes with -c alone", self.refused("-p", "1", "-m", "this"))
+
+    @unittest.skipUnless(LEFT_OUT, "this interpreter was built with remote debugging")
+    def test_left_out(self):
+        self.assertIn("this interpreter was built without remote debugging", self.refused("-p", str(os.getpid())))
 
     @unittest.skipIf(hasattr(sys, "remote_exec"), "only on stock")
     def test_stock(self):

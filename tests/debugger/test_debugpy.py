@@ -12,6 +12,7 @@ import unittest
 
 from dap_client import SECONDS, Client, free_port
 from debugger_support import PACKAGE, Program, has_hooks, needs_debugpy, needs_hooks
+from tests.remote_debugging import needs_remote
 
 LAUNCHED = """
     import asyncio
@@ -272,6 +273,7 @@ class AttachedByNumber(AttachedCase):
         self.ends_well()
 
 
+@needs_remote
 @needs_hooks
 @needs_debugpy
 class AttachedByScript(AttachedCase):

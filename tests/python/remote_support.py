@@ -2,7 +2,6 @@
 
 import os
 import sys
-import sysconfig
 import tempfile
 import time
 import unittest
@@ -11,6 +10,7 @@ import _remoteexec
 
 from support import PATIENCE
 from tests import processes
+from tests.remote_debugging import needs_remote
 
 # Runs until it reads a line. There is no other thread, so that a GIL that is waited for is never released.
 LOOP = """
@@ -31,20 +31,15 @@ print("end", flush=True)
 """
 
 
-# What `./configure --without-remote-debug` leaves out.
-LEFT_OUT = "--without-remote-debug" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
-
-
 def state(pid):
     """The state of a process, as `ps` names it."""
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0]
 
 
+@needs_remote
 class RemoteTestCase(unittest.TestCase):
     def setUp(self):
-        if LEFT_OUT:
-            self.skipTest("this interpreter was built without remote debugging")
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.directory = directory.name

@@ -8,8 +8,9 @@ import unittest
 
 import _remoteexec
 
-from remote_support import LEFT_OUT, LOOP, WAIT, Area, RemoteTestCase
+from remote_support import LOOP, WAIT, Area, RemoteTestCase
 from support import STOCK_PYTHON, needs_framecore, needs_stock
+from tests.remote_debugging import LEFT_OUT
 
 NOBODY = 65534
 
