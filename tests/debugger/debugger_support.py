@@ -31,6 +31,16 @@ needs_hooks = unittest.skipUnless(has_hooks, "only on Ferrule: this interpreter 
 needs_debugpy = unittest.skipIf(importlib.util.find_spec("debugpy") is None, "debugpy is not installed for this interpreter: pip install debugpy")
 
 
+# A function to debug: a part of the programs of several tests.
+LOOP = """
+def f(n):
+    total = 0
+    for i in range(n):
+        total += i                      # body
+    return total                        # last
+"""
+
+
 class Program:
     """A file of Python whose lines are named by comments: `x = 1  # name`."""
 
@@ -51,6 +61,10 @@ class Program:
         ]
         assert len(found) == 1, (name, found)
         return found[0]
+
+    def lines(self):
+        """The numbers of all lines that have a name."""
+        return {line.partition("#")[2].strip(): number for number, line in enumerate(self.text.splitlines(), 1) if "#" in line}
 
     def load(self, **names):
         """Run it; its namespace."""
@@ -209,6 +223,15 @@ def run_python(arguments, text="", timeout=120, cwd=None, **environment):
         env={**inherited, "PYTHONPATH": PACKAGE, "PYTHONDONTWRITEBYTECODE": "1", **environment},
     )
     return done.stdout + done.stderr
+
+
+class TypedCase(DebuggerCase):
+    """`typed()` types commands into `python -m ferrule_debugger`; `source` is the program."""
+
+    def typed(self, *commands, options=(), **environment):
+        """What is printed where these commands are typed; {name} is the number of the line of that name."""
+        typed = "\n".join(commands).format(**self.source.lines())
+        return run_python(["-m", "ferrule_debugger", *options, self.source.path], typed + "\n", timeout=60, **environment)
 
 
 def wait_for_sleep(pid):

@@ -8,20 +8,12 @@ import sys
 import tempfile
 import unittest
 
-from debugger_support import PACKAGE, DebuggerCase, run_python
+from debugger_support import LOOP, PACKAGE, TypedCase, run_python
 
-TEXT = """
-    def f(n):
-        total = 0
-        for i in range(n):
-            total += i                  # body
-        return total                    # last
-    f(3)
-    print("end")
-"""
+TEXT = LOOP + 'f(3)\nprint("end")\n'
 
 
-class KeepingCase(DebuggerCase):
+class KeepingCase(TypedCase):
     def setUp(self):
         super().setUp()
         directory = tempfile.TemporaryDirectory()
@@ -33,8 +25,7 @@ class KeepingCase(DebuggerCase):
         return [os.path.join(directory, name) for directory, _, names in os.walk(self.directory) for name in names]
 
     def typed(self, *commands, options=("--keep",)):
-        typed = "\n".join(commands).format(**{name: self.source.line(name) for name in ("body", "last")})
-        return run_python(["-m", "ferrule_debugger", *options, self.source.path], typed + "\n", timeout=60, XDG_STATE_HOME=self.directory)
+        return super().typed(*commands, options=options, XDG_STATE_HOME=self.directory)
 
 
 class Breakpoints(KeepingCase):

@@ -3,7 +3,7 @@
 import bdb
 import unittest
 
-from debugger_support import DebuggerCase, pdb_session, run_python
+from debugger_support import LOOP, DebuggerCase, pdb_session, run_python
 
 
 class Lists(DebuggerCase):
@@ -57,17 +57,12 @@ class Lists(DebuggerCase):
 
 
 class Logs(DebuggerCase):
-    TEXT = """
-        def f(n):
-            total = 0
-            for i in range(n):
-                total += i          # body
-            return total            # last
-
-        def g():
-            value = f(3)            # calls
-            return value            # g last
-    """
+    TEXT = f"""
+{LOOP}
+def g():
+    value = f(3)            # calls
+    return value            # g last
+"""
 
     def typed(self, *commands):
         return pdb_session(self.names["g"], *commands)

@@ -2,28 +2,23 @@
 
 import unittest
 
-from debugger_support import DebuggerCase, run_python
+from debugger_support import LOOP, TypedCase
 
-TEXT = """
-    import asyncio
-    def f(n):
-        total = 0
-        for i in range(n):
-            total += i                  # body
-        return total                    # last
-    async def main():
-        long = "x" * 1000
-        return f(3)
-    print(asyncio.run(main()))
-    x = 1                               # module
+TEXT = f"""
+import asyncio
+{LOOP}
+async def main():
+    long = "x" * 1000
+    return f(3)
+print(asyncio.run(main()))
+x = 1                               # module
 """
 
 
-class Looks(DebuggerCase):
-    def typed(self, *commands, text=TEXT):
-        self.source = self.program(text)
-        typed = "\n".join(commands).format(**{name: self.source.line(name) for name in ("body", "last", "module")})
-        return run_python(["-m", "ferrule_debugger", self.source.path], typed + "\n", timeout=60)
+class Looks(TypedCase):
+    def setUp(self):
+        super().setUp()
+        self.source = self.program(TEXT)
 
     def test_where(self):
         for command in ("w", "where", "bt"):
@@ -47,7 +42,7 @@ class Looks(DebuggerCase):
         said = self.typed("b {body}", "c", "display locals", "c", "u", "undisplay locals", "c", "cl 1", "display locals", "b {module}", "c", "q")
         self.assertEqual(said.count("  total = 0\n  i = 0\n"), 1)
         self.assertEqual(said.count("  n = 3\n  total = 0\n  i = 1\n"), 1)
-        self.assertEqual(said.count("  n = 3\n  total = 1\n  i = 2\n"), 1)      # asked for again there
+        self.assertEqual(said.count("  n = 3\n  total = 1\n  i = 2\n"), 1)      # requested again there
         self.assertRegex(said, r"-> x = 1 +# module\n\(Pdb\) ")     # of a module, its variables: no functions and modules
 
     def test_locals_are_cut(self):

@@ -3,7 +3,7 @@
 import re
 import unittest
 
-from debugger_support import DebuggerCase, run_python
+from debugger_support import TypedCase
 
 THREADS = """
     import threading, time
@@ -47,19 +47,16 @@ TASKS = """
 EAGER = ", loop_factory=lambda: (loop := asyncio.new_event_loop(), loop.set_task_factory(asyncio.eager_task_factory))[0]"
 
 
-class OthersCase(DebuggerCase):
+class OthersCase(TypedCase):
     def typed(self, text, *commands):
         self.source = self.program(text)
-        lines = {name: self.source.line(name) for name in self.names if f"# {name}\n" in self.source.text}
-        return run_python(["-m", "ferrule_debugger", self.source.path], "\n".join(commands).format(**lines) + "\n", timeout=60)
+        return super().typed(*commands)
 
     def at(self, name, function):
         return f"> {self.source.path}({self.source.line(name)}){function}()"
 
 
 class Threads(OthersCase):
-    names = ("main", "loop", "end", "test", "count", "worked", "waits", "waited")
-
     def test_look(self):
         said = self.typed(THREADS, "b {main}", "c", "thread b", "p ('name', name)", "up", "thread waiter", "w", "thread", "p ('main', main_is := 1)",
                           "thread 1", "thread nobody", "thread MainThread", "help thread", "q")
@@ -175,8 +172,6 @@ class Threads(OthersCase):
 
 
 class Tasks(OthersCase):
-    names = ("sleeps", "found", "child", "gather", "body")
-
     def test_look(self):
         for eager in ("", EAGER):
             with self.subTest(eager):
