@@ -89,11 +89,14 @@ class Follows(DebuggerCase):
         self.assertIn("('x', 17)", said)
         self.assertIn("child 17", said)
 
-    def test_a_sitecustomize_of_the_program(self):
+    def with_sitecustomize(self, text):
         with tempfile.TemporaryDirectory() as directory:
             with open(os.path.join(directory, "sitecustomize.py"), "w", encoding="utf-8") as file:
-                file.write("print('sitecustomize of', __name__, flush=True)\n")
-            said = self.session(f"import os; os.environ['PYTHONPATH'] += ':{directory}'; {self.subprocess()}", "b {child}", "c", "c", "q")
+                file.write(text + "\n")
+            return self.session(f"import os; os.environ['PYTHONPATH'] += ':{directory}'; {self.subprocess()}", "b {child}", "c", "c", "q")
+
+    def test_a_sitecustomize_of_the_program(self):
+        said = self.with_sitecustomize("print('sitecustomize of', __name__, flush=True)")
         self.assertIn("sitecustomize of sitecustomize\n", said)
         self.assertIn("[process", said)
 
@@ -111,17 +114,15 @@ class Follows(DebuggerCase):
         said = self.session(self.subprocess(), "b {child}", "c", "!import os; os._exit(3)", "p 'parent'", "c", "q")
         self.assertIn("status 3\nend\n", said)
 
-    def test_control_c_at_a_childs_prompt(self):
-        self.parent = self.program(PARENT.format(self.subprocess()))
+    def typed_on_a_terminal(self, *steps):
+        """What a terminal shows: each step is what to wait for, and what is typed then."""
         pid, terminal = pty.fork()
         if not pid:
             os.environ.update(PYTHONPATH=PACKAGE, TERM="dumb", INPUTRC=os.devnull, XDG_STATE_HOME=os.devnull)
             os.execv(sys.executable, [sys.executable, "-m", "ferrule_debugger", "--children", self.parent.path])
         said = b""
-        point = f"b {self.child.path}:{self.child.line('child')}\r".encode()
         try:
-            for end, typed in ((b"(Pdb) ", point), (b"(Pdb) ", b"c\r"), (b"(Pdb) ", b"given up"), (b"given up", b"\x03"),
-                               (b"--KeyboardInterrupt--\r\n(Pdb) ", b"p ('child', m)\r"), (b"(Pdb) ", b"c\r"), (b"(Pdb) ", b"q\r")):
+            for end, typed in steps:
                 while not said.endswith(end):
                     said += os.read(terminal, 1000)
                 os.write(terminal, typed)
@@ -132,8 +133,26 @@ class Follows(DebuggerCase):
             pass
         os.close(terminal)
         self.assertEqual(os.waitpid(pid, 0)[1], 0, said)
+        return said
+
+    def control_c(self, body, run):
+        self.parent = self.program(PARENT.format(body))
+        prompt = b"(Pdb) "
+        point = f"b {self.child.path}:{self.child.line('child')}\r".encode()
+        return self.typed_on_a_terminal(
+            (prompt, point), *((prompt, typed + b"\r") for typed in run), (prompt, b"given up"), (b"given up", b"\x03"),
+            (b"--KeyboardInterrupt--\r\n(Pdb) ", b"p ('child', m)\r"), (prompt, b"c\r"), (prompt, b"q\r"))
+
+    def test_control_c_at_a_childs_prompt(self):
+        said = self.control_c(self.subprocess(), [b"c"])
         self.assertIn(b"('child', 1)\r\n(Pdb) ", said)
         self.assertIn(b"status 0", said)
+
+    def test_control_c_at_the_prompt_of_a_child_that_an_expression_has_started(self):
+        run = f"p subprocess.run([sys.executable, {self.child.path!r}, '0']).returncode + 70"
+        said = self.control_c("pass", [b"n", run.encode()])
+        self.assertIn(b"('child', 1)\r\n(Pdb) ", said)
+        self.assertIn(b"70\r\n(Pdb) ", said)
 
     def test_children_beside_each_other(self):
         body = f"ps = [subprocess.Popen([sys.executable, {self.child.path!r}, '0']) for _ in range(3)]; print([p.wait() for p in ps])"
@@ -149,12 +168,60 @@ class Follows(DebuggerCase):
         self.assertIn("(Pdb) 70\n", said)
         self.assertIn("('child', 1)", said)
 
+    def test_an_expression_that_waits_for_its_children(self):
+        run = f"subprocess.run([sys.executable, {self.child.path!r}, '1'], stdin=subprocess.DEVNULL).returncode + 70"
+        stops = "p ('grandchild', m)", "c", "p ('child', m)", "c"
+        for typed, after in ((f"p {run}", "70\n"), (f"!value = {run}", ""), (f"!(lambda: print({run}))()", "70\n"), (f"display {run}", "display "),
+                             (f"whatis {run}", "<class 'int'>"), (f"debug {run}", "ENTERING")):
+            with self.subTest(typed):
+                last = ("c",) if typed.startswith("debug") else ()
+                commands = (typed, *last, *stops) if last else (typed, *stops)
+                said = self.session("pass", "b {child}", "b {end}", "c", *commands, "p 'parent'", "undisplay", "c", "q")
+                order = [said.index(text) for text in ("('grandchild', 1)", "child 1\n", "('child', 2)", "child 2\n", "'parent'")]
+                self.assertEqual(order, sorted(order))
+                self.assertIn(after, said)
+
+    def test_multiprocessing_at_the_prompt(self):
+        for method in ("spawn", "forkserver"):
+            with self.subTest(method):
+                said = self.session("pass", "b {work}", "b {end}", "c", "!" + STARTS.format(method), "p ('child', y)", "c", "p 'parent'", "c", "q")
+                order = [said.index(text) for text in ("[process ", "('child', 10)", "status 0\n", "'parent'")]
+                self.assertEqual(order, sorted(order))
+        # As the expression itself.
+        said = self.session("pass", "b {work}", "b {end}", "c", "!" + STARTS.format("fork"), "p 'parent'", "c", "q")
+        self.assertIn("status 0\n", said)
+        self.assertNotIn("[process ", said)
+        start = "(p := multiprocessing.get_context('fork').Process(target=work, args=(5,)), p.start(), p.join())"
+        said = self.session("pass", "b {work}", "b {end}", "c", "debug " + start, "c", "p ('child', y)", "c", "p 'parent'", "q")
+        self.assertIn("('child', 10)", said)
+
+    def test_a_child_that_no_expression_waits_for(self):
+        # It has the prompt while the next one is evaluated, and before the prompt that follows.
+        popen = f"!p = subprocess.Popen([sys.executable, {self.child.path!r}, '0'], stdin=subprocess.DEVNULL)"
+        said = self.session("pass", "b {child}", "b {end}", "c", popen, "!p.wait()", "p ('child', m)", "c", "p 'parent'", "c", "q")
+        order = [said.index(text) for text in ("[process ", "('child', 1)", "child 1\n", "'parent'")]
+        self.assertEqual(order, sorted(order))
+
+    def test_children_of_the_program_wait_while_an_expression_is_evaluated(self):
+        body = f"p = subprocess.Popen([sys.executable, {self.child.path!r}, '0'], stdin=subprocess.DEVNULL); breakpoint(); p.wait()"
+        run = f"p subprocess.run([sys.executable, {self.child.path!r}, '0'], stdin=subprocess.DEVNULL).returncode + 70"
+        said = self.session(body, "b {child}", "c", "!import time; time.sleep(1)", run, "p ('child of the prompt', m)", "c", "p 'parent'", "c",
+                            "p ('child of the program', m)", "c", "q")
+        order = [said.index(text) for text in ("('child of the prompt', 1)", "70\n", "'parent'", "('child of the program', 1)")]
+        self.assertEqual(order, sorted(order))
+
     def test_a_child_that_was_killed_while_it_waited(self):
-        said = self.session("pass", "b {child}", "b {end}", "c", f"p subprocess.run([sys.executable, {self.child.path!r}, '0'], timeout=2)",
-                            "c", "p 'parent'", "q")
-        self.assertIn("TimeoutExpired", said)
+        body = f"p = subprocess.Popen([sys.executable, {self.child.path!r}, '0'], stdin=subprocess.DEVNULL); breakpoint(); p.wait()"
+        said = self.session(body, "b {child}", "b {end}", "c", "!import time; time.sleep(1)", "!p.kill()", "!p.wait()", "c", "p 'parent'", "q")
         self.assertIn("'parent'", said)
         self.assertNotIn("[process", said)
+
+    def test_post_mortem(self):
+        # A child of the program waits there too.
+        body = f"p = subprocess.Popen([sys.executable, {self.child.path!r}, '0'], stdin=subprocess.DEVNULL); breakpoint(); 1 / 0"
+        said = self.session(body, "b {child}", "c", "c", "!import time; time.sleep(1)", "p ('parent', p.pid > 0)", "q")
+        self.assertIn("Entering post mortem debugging", said)
+        self.assertIn("('parent', True)", said)
 
     def test_a_forked_child_does_not_step(self):
         # Also where it cannot connect, as when the debugger ends meanwhile.
@@ -213,10 +280,7 @@ class Follows(DebuggerCase):
         self.assertEqual(*(re.search(r"\[.*\]", each)[0] for each in said))
 
     def test_a_sitecustomize_that_raises(self):
-        with tempfile.TemporaryDirectory() as directory:
-            with open(os.path.join(directory, "sitecustomize.py"), "w", encoding="utf-8") as file:
-                file.write("1 / 0\n")
-            said = self.session(f"import os; os.environ['PYTHONPATH'] += ':{directory}'; {self.subprocess()}", "b {child}", "c", "c", "q")
+        said = self.with_sitecustomize("1 / 0")
         self.assertIn("Error in sitecustomize", said)
         self.assertIn("[process", said)
 

@@ -288,5 +288,25 @@ class Processes(DebuggerCase):
         self.assertEqual(said, "True\nNone\n")
 
 
+class Exceptions(DebuggerCase):
+    def test_a_step_over_a_call_that_raises_shows_its_caller(self):
+        program = self.program("""
+            import threading
+            def fails():
+                raise ValueError
+            def work():
+                try:
+                    fails()             # calls
+                except ValueError:
+                    pass
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        """)
+        line = program.line("calls")
+        said = run_python(["-m", "ferrule_debugger", program.path], f"b {line}\nc\nn\nc\nq\n")
+        self.assertRegex(said, rf"\(Pdb\) ValueError\n> \S+program\.py\({line}\)work\(\)\n")
+
+
 if __name__ == "__main__":
     unittest.main()

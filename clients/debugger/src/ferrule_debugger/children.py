@@ -26,6 +26,8 @@ from .debugger import at_end, forget_last_thread
 from .session import session
 
 VARIABLE = "FERRULE_DEBUGGER_CHILDREN"
+# Set for children that an expression at the prompt starts, and for theirs.
+AT_PROMPT = "FERRULE_DEBUGGER_AT_PROMPT"
 SITECUSTOMIZE = """\
 def _make_way(directory):
     import importlib.machinery, importlib.util, sys
@@ -79,6 +81,7 @@ def follow():
         file.write(SITECUSTOMIZE.format(directory=directory, package=package, version=tuple(sys.version_info[:2])))
     os.environ[VARIABLE] = server.getsockname()
     os.environ["PYTHONPATH"] = os.pathsep.join([directory, *filter(None, [os.environ.get("PYTHONPATH")])])
+    session.evaluating = _evaluating
     # Not one of `threading`: the program does not see it there.
     _thread.start_new_thread(_accept, (server, sys.stdout))
 
@@ -102,12 +105,13 @@ def _serve(connection, stdout):
     ended.register(connection, select.POLLRDHUP)
     try:
         with connection, connection.makefile("rb") as messages:
-            pid = json.loads(messages.readline())["pid"]
+            first = json.loads(messages.readline())
+            pid, at_prompt = first["pid"], first.get("at_prompt") is True
             _answer(connection, points=keeping.all_points())
             for message in map(json.loads, messages):
                 if not all(isinstance(text, str) for text in (message["text"], message.get("prompt", ""))):
                     break
-                with turns.mine():
+                with contextlib.nullcontext() if at_prompt else turns.mine(), turns.terminal.used(borrowed=at_prompt):
                     if "prompt" in message and ended.poll(0):
                         break
                     line = _show(pid, message, stdout)
@@ -140,6 +144,28 @@ def _show(pid, message, stdout):
         session.prompting_child = None
 
 
+@contextlib.contextmanager
+def _evaluating(debugger):
+    """While what was typed is evaluated, the children that it starts may have the prompt: it may wait for them."""
+    def at_sigint(signum, frame):
+        if not debugger.interrupt_child():
+            before(signum, frame)
+
+    outer = os.environ.get(AT_PROMPT)
+    os.environ[AT_PROMPT] = "1"
+    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if callable(before):
+        signal.signal(signal.SIGINT, at_sigint)
+    try:
+        with turns.terminal.lent():
+            yield
+    finally:
+        if outer is None:
+            os.environ.pop(AT_PROMPT, None)
+        if callable(before) and signal.getsignal(signal.SIGINT) is at_sigint:
+            signal.signal(signal.SIGINT, before)
+
+
 def _leave_sockets():
     """In a forked child: it would keep a connection open that the other process has closed."""
     for one in _sockets:
@@ -156,7 +182,7 @@ class _Terminal(Terminal):
     _said = ""
 
     def _send(self, text, **prompt):
-        # What a stop prints goes with the prompt: nothing of another process comes between.
+        # The output of a stop is sent with the prompt, so that no other process prints in between.
         self._said += text
         if prompt or not self.is_at_prompt:
             text, self._said = self._said, ""
@@ -198,7 +224,7 @@ def _connect():
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(os.environ[VARIABLE])
-        connection.sendall(json.dumps({"pid": os.getpid()}).encode() + b"\n", socket.MSG_NOSIGNAL)
+        connection.sendall(json.dumps({"pid": os.getpid(), "at_prompt": AT_PROMPT in os.environ}).encode() + b"\n", socket.MSG_NOSIGNAL)
         terminal = _Terminal(connection)
         return terminal, terminal.receive()["points"]
     except (OSError, ValueError, KeyError):     # the debugger has ended
@@ -234,6 +260,7 @@ def _begin_after_fork():
     """A forked child has a prompt of its own, and the breakpoints already."""
     if _child is None and not _follows:
         return
+    session.evaluating = contextlib.nullcontext
     _leave_sockets()
     connected = _connect()
     if _child is None:

@@ -2,6 +2,7 @@
 
 import atexit
 import bdb
+import codeop
 import functools
 import linecache
 import os
@@ -19,6 +20,7 @@ from .breakpoints import real_path
 from .looking import Looking
 from .others import OthersAtPrompt
 from .session import session
+from .turns import mine, terminal
 
 # The thread whose prompt was the last one, and those that have one. Debuggers share the terminal.
 _last_thread = weakref.ref(threading.main_thread())
@@ -74,6 +76,10 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
         super()._run(target)
 
     def interaction(self, frame, tb_or_exc):
+        with mine(), terminal.used():
+            self._interact(frame, tb_or_exc)
+
+    def _interact(self, frame, tb_or_exc):
         global _last_thread, _prompts
         _prompts += 1
         thread = threading.current_thread()
@@ -95,6 +101,20 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
         finally:
             _prompting.remove(prompt)
             self._is_coloured = False
+
+    def _getval(self, arg):
+        with session.evaluating(self):
+            return super()._getval(arg)
+
+    def _getval_except(self, arg, frame=None):
+        with session.evaluating(self):
+            return super()._getval_except(arg, frame)
+
+    def _exec_in_closure(self, source, globals, locals):
+        with session.evaluating(self):
+            if not super()._exec_in_closure(source, globals, locals):
+                exec(codeop.compile_command(source + "\n", "<stdin>", "single"), globals, locals)
+        return True
 
     def condition_raised(self, point, problem):
         kind = "catch" if isinstance(point, catching.Catch) else "breakpoint"
@@ -252,8 +272,8 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
 
     def setup(self, f, tb):
         super().setup(f, tb)
-        if f is not None and tb is not None and self._here.catch is not None:
-            # The frame of the program, also where the library has raised the exception.
+        if f is not None and tb is not None:
+            # The frame that has stopped, also where a callee has raised the exception. In other threads bdb takes that one.
             self.curindex = next(place for place, (frame, _) in enumerate(self.stack) if frame is f)
             self.curframe, self.curframe_locals = f, f.f_locals
 
@@ -313,10 +333,7 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
     def sigint_handler(self, signum, frame):
         session.raise_here()
         session.release()
-        if session.prompting_child is not None:
-            session.given_up = _typed_so_far()
-            self.message(f"\n--KeyboardInterrupt--\n{self._plain_prompt}", end="")
-            self.stdout.flush()
+        if self.interrupt_child():
             return
         if _prompting and _prompting[-1][0] is not threading.current_thread():
             # The main thread runs this, and another one has the prompt: Ctrl-C is for that one.
@@ -326,11 +343,22 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
         awaiting.wake_loop()
         super().sigint_handler(signum, frame)
 
+    def interrupt_child(self):
+        """Begin the prompt of a child process again, at Ctrl-C. False: none has the prompt."""
+        if session.prompting_child is None:
+            return False
+        session.given_up = _typed_so_far()
+        self._prompt_again()
+        return True
+
     def _interrupt(self, thread):
         if self._in_command and _raise_in(thread):
             return
         if self.use_rawinput:
             self._given_up = _typed_so_far()
+        self._prompt_again()
+
+    def _prompt_again(self):
         self.message(f"\n--KeyboardInterrupt--\n{self._plain_prompt}", end="")
         self.stdout.flush()
 
@@ -361,7 +389,8 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
     def do_debug(self, arg):
         theirs, pdb.Pdb = pdb.Pdb, type(self)       # it is made by that name
         try:
-            return super().do_debug(arg)
+            with session.evaluating(self):
+                return super().do_debug(arg)
         finally:
             pdb.Pdb = theirs
 
@@ -410,7 +439,7 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
     def do_log(self, arg):
         """log ([filename:]lineno | function) [, condition] "text {expression}"
 
-        Print a text, an f-string, each time the place is reached, and go on: a breakpoint that does
+        Print a text, an f-string, each time the place is reached: a breakpoint that does
         not stop. It is listed, disabled, ignored and cleared as a breakpoint is.
         """
         parts = re.fullmatch(r"""(.+?)\s*("[^"]*"|'[^']*')""", arg.strip())

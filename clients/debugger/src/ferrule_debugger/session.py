@@ -1,5 +1,6 @@
 """The debugger whose breakpoints are in force, and the code that they touch."""
 
+import contextlib
 import os
 import sys
 import threading
@@ -47,8 +48,8 @@ def _is_alive(identifier):
 class Session:
     """What the debuggers of an interpreter share.
 
-    The last one that has begun is in force. One that runs a statement comes on top of those
-    before it, and they are in force again when it is over. One that was called by the program
+    The last one that has begun is in force. When one that runs a statement ends, those before it are
+    in force again. One that was called by the program
     takes the place of another such one.
     """
 
@@ -68,6 +69,7 @@ class Session:
         self.holder = None      # the one that they wait for
         self.prompting_child = None     # the number of the process that has the prompt, if a child has it
         self.given_up = ""      # what was typed there before Ctrl-C
+        self.evaluating = contextlib.nullcontext    # a context manager of a debugger: for what is typed at its prompt
         self.losses = set()     # what the program has taken, and was not reported yet
 
     def has(self, debugger):
