@@ -106,6 +106,7 @@ def loop(count):
 STEPPED = {
     "loop": (loop, "a command out of a loop", 20_000, 220_000),
     "recursion": (fibonacci, "a command over recursion", 15, 20),
+    "each line": (loop, "a command out of a loop", 100, 1_100),
 }
 
 
@@ -118,7 +119,8 @@ def stepped(kind, command, what, count):
         debugger.todo = on
 
     def on(debugger):
-        debugger.go_on = getattr(debugger, "set_" + command)
+        command_of = getattr(debugger, "set_" + command)
+        debugger.go_on = (lambda frame: command_of()) if command == "step" else command_of
 
     run_with(kind, go, function, int(count))
 
@@ -355,7 +357,7 @@ def count_all(pythons):
         commands = {
             (what, command): count_command(copies, what, command)
             for what, command in (("loop", "return"), ("loop", "until"), ("recursion", "return"),
-                                  ("recursion", "until"), ("recursion", "next"))
+                                  ("recursion", "until"), ("recursion", "next"), ("each line", "next"), ("each line", "step"))
         }
     measuring.print_table(
         ("instructions of a command, of none", *WITH_DEBUGGER),

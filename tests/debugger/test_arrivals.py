@@ -1,5 +1,6 @@
 """Steps that arrive: whatever traces a caller, whatever resumes a generator, however a thread stops."""
 
+import bdb
 import sys
 import threading
 import unittest
@@ -150,6 +151,25 @@ class TracedCallers(ArrivalCase):
                           f"b {program.line('last')}\nc\nn\nn\nn\nn\nc\nq\n")
         self.assertEqual(said.count("traced False"), 2, said)
         self.assertNotIn("Traceback", said)
+
+    def test_a_tracer_from_before_sees_what_runs_after_continue(self):
+        seen = set()
+
+        def tracer(frame, event, argument):
+            if event == "line":
+                seen.add(self.source.name_of(frame.f_lineno))
+            return tracer
+
+        for commands in (["continue"], ["next", "continue"], ["step", "continue"], [at("inner last"), "continue", "continue"]):
+            with self.subTest(commands):
+                seen.clear()
+                sys.settrace(tracer)
+                try:
+                    self.stops(lambda: self.names["outer"](1), *commands)
+                finally:
+                    sys.settrace(None)
+                self.assertIn("inner last", seen)
+                bdb.Breakpoint.clearBreakpoints()
 
     def test_a_tracer_from_before_is_back(self):
         def tracer(frame, event, argument):

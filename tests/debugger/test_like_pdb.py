@@ -11,7 +11,7 @@ import random
 import re
 import unittest
 
-from debugger_support import LikePdbCase, run_python, typed_into
+from debugger_support import LikePdbCase, run_python, typed_into, without_notice
 from ferrule_debugger import places
 
 SESSIONS = int(os.environ.get("SESSIONS", 24))
@@ -122,7 +122,7 @@ print(main())
 print(main())
 """
 
-# Each thread ends before the next one starts. pdb is asked to trace them.
+# Each thread ends before the next one starts. With pdb the program traces them.
 THREADED = """
 import sys, threading
 threading.settrace(sys.gettrace() if type(getattr(sys.gettrace(), "__self__", None)).__module__ == "pdb" else None)
@@ -146,6 +146,72 @@ def main():
 print(main())
 print(main())
 """
+
+# One function, "a", is stepped through while others run the same code: in tasks, in threads, and in pdb alone, where it is
+# no coroutine. It does not end before the commands do. Its coroutines and generators end where nothing is watched.
+CROWD = """
+import crowd
+def plain(name, n):
+    if n % 3 == 0:
+        raise KeyError(n)
+    return n
+async def double(name, n):
+    m = n * 2
+    await crowd.turn()
+    return m
+class Opened:
+    async def __aenter__(self):
+        await crowd.turn()
+        return 5
+    async def __aexit__(self, *about):
+        await crowd.turn()
+        return about[0] is ValueError
+async def work(name):
+    total = 0
+    for i in range(ROUNDS):
+        total += await double(name, i)
+        await crowd.turn()
+        try:
+            plain(name, i)
+        except KeyError:
+            total += 1
+        finally:
+            await crowd.turn()
+        async with Opened() as five:
+            if i % 2: raise ValueError
+            total += five
+        found = [plain(name, k) for k in (1, 2)]
+    return total
+print(crowd.run(work))
+"""
+ALONE = """
+turn = dict
+def run(work):
+    return work("a")
+"""
+CROWDS = {"tasks": """
+import asyncio
+async def turn():
+    await asyncio.sleep(0)
+async def together(work):
+    tasks = [asyncio.create_task(work(name)) for name in "bacd"]
+    return [await task for task in tasks][1]
+def run(work):
+    return asyncio.run(together(work))
+""", "threads": """
+import functools, threading, time
+turn = functools.partial(time.sleep, 0)
+def run(work):
+    results = {}
+    def one(name):
+        results[name] = work(name)
+    threads = [threading.Thread(target=one, args=(name,)) for name in "bacd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results["a"]
+"""}
 
 # How often each kind of command comes.
 KINDS = {"break": 6, "name": 1, "change": 2, "next": 6, "step": 6, "return": 3, "until": 2,
@@ -211,28 +277,114 @@ class LikePdb(LikePdbCase):
                 self.assertEqual(ours, pdbs)
 
 
-class Traced(LikePdbCase):
-    BEGIN = """if True:
-        import sys
-        from ferrule_debugger.__main__ import main
-        tracer = type("Tracer", (), {"__call__": lambda self, *event: self})()
-        sys.settrace(eval(sys.argv.pop()))
-        main()
-    """
+class InACrowd(LikePdbCase):
+    TEXT = "x = 1\n"
 
-    def test_a_program_that_is_traced_is_stepped_through_as_one_that_is_not(self):
-        """As by coverage: this debugger prints the same in both."""
+    def commands(self, random_, lines, step):
+        """The first breakpoint stays, so that the program does not end."""
+        begin = lines.index("    for i in range(ROUNDS):") + 1
+        end = lines.index("    return total") + 1
+        numbers = [number for number in (*range(begin, end), lines.index("    if n % 3 == 0:") + 1, lines.index("    return n") + 1)
+                   if not lines[number - 1].strip().startswith(("try:", "finally:"))]
+        made = [f"b {begin}, name == 'a'", "c"]
+        kinds = {"next": 6, "step": 4 * step, "return": 2, "until": 2, "continue": 3, "break": 3, "look": 4, "change": 1}
+        for kind in random_.choices(list(kinds), kinds.values(), k=random_.randint(5, 40)):
+            place = random_.choice(numbers)
+            made.append({
+                "break": f"{random_.choice(('b', 'b', 'tbreak'))} {place}, name == 'a'" + random_.choice(("", " and len(locals()) > 3", " and False")),
+                "until": random_.choice(("unt", f"unt {place}")),
+                "change": random_.choice(("disable 2", "enable 2", "cl 2", "ignore 1 2", "ignore 2 1")),
+                "look": random_.choice(("a", "p sorted(vars())", "display len(vars())", "p name, vars().get('total')", "commands 2\nsilent\np 1\nend")),
+            }.get(kind, kind))
+        return "\n".join([*made, *END_WITHOUT_STEPS])
+
+    def printed(self, debugger, text, crowd, typed):
+        path = self.source.path
+        for name, content in ((path, text), (os.path.join(os.path.dirname(path), "crowd.py"), crowd)):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write(content)
+        printed = typed_into(debugger, path, typed)
+        return re.sub(r"\[(Thread-\d+ \(one\)|MainThread)\]\n|async |await ", "", printed)
+
+    def assert_as_alone(self, kind, step):
+        coroutine = CROWD.replace("ROUNDS", "300")
+        function = re.sub("async |await |(?<=__)a(?=enter|exit)", "", coroutine)
+        for number in range(FIRST, FIRST + SESSIONS // 2):
+            typed = self.commands(random.Random(number), CROWD.splitlines(), step)
+            with self.subTest(number=number, typed=typed):
+                alone = self.printed("pdb", function, ALONE, typed)
+                self.assertEqual(self.printed("ferrule_debugger", coroutine if kind == "tasks" else function, CROWDS[kind], typed), alone)
+                self.assertGreater(alone.count("work()\n"), 1)
+
+    def test_a_task(self):
+        self.assert_as_alone("tasks", step=False)
+
+    def test_a_thread(self):
+        self.assert_as_alone("threads", step=True)
+
+
+class BesideCoverage(LikePdbCase):
+    """Tools that record which lines run, as coverage does, by sys.settrace() and by sys.monitoring."""
+
+    # Names of a function, since the debugger clears the module __main__.
+    BEGIN = """def begin():
+        import atexit, sys, threading
+        *sys.argv[1:], how = sys.argv[1:]
+        from ferrule_debugger.__main__ import main
+        program, seen = sys.argv[1], set()
+        def trace(frame, event, argument):
+            if frame.f_code.co_filename == program and event == "line":
+                seen.add(frame.f_lineno)
+            return trace
+        def at_line(code, line):
+            if code.co_filename == program:
+                seen.add(line)
+            return sys.monitoring.DISABLE
+        if how == "settrace":
+            threading.settrace(trace)
+            sys.settrace(trace)
+        elif how == "monitoring":
+            sys.monitoring.use_tool_id(sys.monitoring.COVERAGE_ID, "coverage")
+            sys.monitoring.register_callback(sys.monitoring.COVERAGE_ID, sys.monitoring.events.LINE, at_line)
+            sys.monitoring.set_events(sys.monitoring.COVERAGE_ID, sys.monitoring.events.LINE)
+        atexit.register(lambda: print("seen", sorted(seen)))
+        main()
+begin()
+    """
+    TOOLS = "settrace", "monitoring"
+
+    def printed(self, path, how, typed):
+        """What is printed without addresses, and the lines that the tool has seen."""
+        printed = run_python(["-c", self.BEGIN, path, how], typed, PYTHONHASHSEED="0", HOME=os.path.dirname(path))
+        return re.sub("(0x|x7)[0-9a-f]+", "0x", without_notice(printed)).rpartition("seen ")[::2]
+
+    def test_random_sessions(self):
+        """The same stops and values as pdb's without the tool."""
+        for number in range(FIRST, FIRST + SESSIONS // 2):
+            random_ = random.Random(number)
+            text = random_.choice(PROGRAMS)
+            path = self.program(text).path
+            typed = "\n".join([*commands(random_, text), *END_WITHOUT_STEPS])
+            expected = typed_into("pdb", path, typed)
+            for how in self.TOOLS:
+                with self.subTest(number=number, typed=typed, how=how):
+                    printed, seen = self.printed(path, how, typed)
+                    self.assertEqual(printed, expected)
+                    if how == "monitoring":     # what a step traces the other one does not see
+                        self.assertEqual(seen, self.printed(path, how, "c\nq\n")[1])
+
+    def test_as_without_it(self):
+        """Also in tasks and threads."""
         for number in range(FIRST, FIRST + SESSIONS // 2):
             random_ = random.Random(number)
             text = random_.choice((*PROGRAMS, NOT_STEPPED, THREADED))
             program = self.program(text)
             typed = "\n".join([*commands(random_, text, KINDS if text in PROGRAMS else WITHIN_TASKS), "q", ""])
             with self.subTest(number=number, typed=typed):
-                traced, alone = (run_python(
-                    ["-c", self.BEGIN, program.path, tracer], typed, PYTHONHASHSEED="0") for tracer in ("tracer", "None"))
-                traced, alone = (re.sub("(0x|x7)[0-9a-f]+", "", printed) for printed in (traced, alone))
-                self.assertEqual(traced, alone)
-                self.assertIn("(Pdb)", traced)
+                alone, *beside = (self.printed(program.path, how, typed)[0] for how in ("none", *self.TOOLS))
+                for printed in beside:
+                    self.assertEqual(printed, alone)
+                self.assertIn("(Pdb)", alone)
 
 
 class AfterAStep(LikePdbCase):
@@ -258,6 +410,27 @@ class AfterAStep(LikePdbCase):
             f"b {one};c;s;b {two};c;c;c",
             f"b {one};c;s;s;b {two};jump {two};c;c;c",
         ))
+
+    def test_return_at_a_line_of_one_instruction(self):
+        program = self.program("""
+            def constant():
+                x = 1
+                return 5
+            def nothing(n):
+                while n:
+                    n -= 1
+                    if n: continue
+                    return
+            def f():
+                constant()                      # calls
+                return nothing(2)               # calls again
+            f()
+            f()
+        """)
+        self.assert_sessions_like_pdb(program, [
+            f"b {program.line(place)};c;s;{steps};{command};p 'after';c;{steps};{command};p 'after'"
+            for place in ("calls", "calls again") for command in ("r", "n", "unt")
+            for steps in ("s;n", "s;s", "n;n;n", "s;s;s", "n;n;n;n;n", "s;n;n;n;n;n", "s;s;s;s;s;s;s")])
 
     def test_a_breakpoint_where_a_step_has_stopped(self):
         program = self.program("""

@@ -1,7 +1,7 @@
 """A prompt for a process that runs: `python -m ferrule_debugger -p PID`, by sys.remote_exec().
 
 The process connects to a socket in a directory that only its user can enter. Both sides write lines of JSON:
-{"text": ...} is output; with "prompt" a command is waited for, which comes back as {"line": ...}. It is empty at the end.
+{"text": ...} is output; with "prompt" the answer is a command, {"line": ...}, which is empty at the end.
 """
 
 import bdb

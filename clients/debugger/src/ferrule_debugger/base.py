@@ -100,7 +100,7 @@ class Bdb(bdb.Bdb):
         self._begin(watched.shown, lambda: self._continue(WATCHING, [watched]))
 
     def stop_in_thread(self, frame, command, stop_in, line):
-        """Another thread has asked for `command` (next, step, until, return) in a frame of this thread, which is in `frame`."""
+        """Start `command` (next, step, until, return), typed at another thread's prompt, for a frame of this thread, which is in `frame`."""
         caller = frame
         while caller not in (None, stop_in):
             caller = caller.f_back
@@ -131,7 +131,10 @@ class Bdb(bdb.Bdb):
                 self.enterframe = outer
 
     def set_continue(self):
-        super().set_continue()
+        if session.events.tool is None or self.enterframe is None:
+            super().set_continue()
+        else:       # bdb would end the program's own tracing
+            self._set_stopinfo(self.botframe, None, -1)
         self._continue_in_another_task()
         if session.holder == threading.get_ident():
             session.release()
@@ -352,8 +355,8 @@ class Bdb(bdb.Bdb):
         entry = _entries.get(id(frame.f_code)) if here.mode is STEPPING else None
         tracer = super().dispatch_line(frame)
         if entry is not None and here.mode is not STEPPING:
-            # The LINE event of this line comes right after this one, also where a jump has left the
-            # line. If it is disabled, the next one that comes in this thread is of another line or
+            # The LINE event of this line follows this one, also where a jump has left the line. If it
+            # is disabled, the next one in this thread is of another line or
             # instruction. Where the event would find nothing anyway, no frame is held for it.
             if line in entry.lines or self.watches(frame):
                 here.passed = frame, line, frame.f_lasti

@@ -17,7 +17,7 @@ def are_wanted(file):
         return False
     try:
         return can_colorize(file=file)
-    except TypeError:       # older ones ask about standard output only
+    except TypeError:       # older ones test standard output only
         return file is sys.stdout and can_colorize()
 
 

@@ -33,10 +33,13 @@ TOOL_IDS = (4, 3, monitoring.DEBUGGER_ID, monitoring.OPTIMIZER_ID, monitoring.PR
 def _set_anew(tool, code, events):
     """Set the events of a code object, also where they were disabled.
 
-    What was disabled comes back only after it was taken away. No thread may run the code meanwhile,
+    Events that were disabled are reported again only after they were removed. No thread may run the code meanwhile,
     so both is done by one call in C, which keeps the GIL. Without the GIL no line is disabled.
+
+    At the end of a LINE event CPython executes the instruction that it has kept for that line, and
+    changes it only while there are LINE events. If they end, the instruction's other events would be lost.
     """
-    steps = (events,) if turns.WITHOUT_GIL else (0, events)
+    steps = (events | _E.LINE, events) if turns.WITHOUT_GIL else (0, events | _E.LINE, events)
     deque(map(partial(monitoring.set_local_events, tool, code), steps), maxlen=0)
 
 

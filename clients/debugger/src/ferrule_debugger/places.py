@@ -71,7 +71,7 @@ def file_of_module(name, canonic):
 
 
 def lines_with_code(file):
-    """The lines of a file that have code. None: it cannot be compiled, or nobody has its source."""
+    """The lines of a file that have code. None: it cannot be compiled, or its source is not found."""
     source = linecache.getlines(file)
     if not source:
         return None
