@@ -107,6 +107,14 @@ class Ends(DebuggerCase):
         self.assertIn("('n', 1)", said)
         self.assertNotIn("Traceback", said)
 
+    def test_run_in_a_thread_while_the_main_thread_runs(self):
+        # It is left at its next line, before the signal that would end a wait.
+        slow = "import signal; signal.pthread_kill = lambda *to, sleep=time.sleep, kill=signal.pthread_kill: (sleep(0.2), kill(*to))"
+        said = self.left(THREADS.format(slow, "while True:\n            time.sleep(0.001)"), "work", "run", "p 'again'", "c", "p 'n', n", "q")
+        self.assertNotIn("Program interrupted", said)
+        self.assertIn("('n', 1)", said)
+        self.assertEqual((said.count("begins"), said.count("main cleaned up")), (2, 2), said)
+
     def test_breakpoint_in_a_thread(self):
         program = self.program(THREADS.replace("return n ", "breakpoint() ").format("pass", "for_ever.get()"))
         said = run_python([program.path], "q\n", PYTHONBREAKPOINT="ferrule_debugger.set_trace", timeout=60)

@@ -321,17 +321,23 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
             for thread in list(threading._active.values()):     # enumerate() takes a lock: the prompt may be within it
                 if thread.ident not in (here, runner):
                     exceptions[thread.ident] = SystemExit(1)
-        session.raise_in(exceptions)
-        if runner == main and callable(signal.getsignal(signal.SIGINT)):
-            # It may wait for something.
-            if hasattr(signal, "pthread_kill"):
-                signal.pthread_kill(main, signal.SIGINT)
-            else:
-                signal.raise_signal(signal.SIGINT)
+        with session.lock:
+            session.raise_in(exceptions)
+            handler = signal.getsignal(signal.SIGINT)
+            if runner == main and callable(handler):
+                # It may wait for something.
+                session.wakes = isinstance(getattr(handler, "__self__", None), Pdb)
+                if hasattr(signal, "pthread_kill"):
+                    signal.pthread_kill(main, signal.SIGINT)
+                else:
+                    signal.raise_signal(signal.SIGINT)
         return True
 
     def sigint_handler(self, signum, frame):
+        woken, session.wakes = session.wakes, False
         session.raise_here()
+        if woken:
+            return      # it has raised the exception at a line, before the signal was handled
         session.release()
         if self.interrupt_child():
             return

@@ -64,6 +64,7 @@ class Session:
         self.at_start = None    # what a frame hook calls
         # What threads do at the next line that they run, by their ids.
         self.raising = {}       # the exception that one is to be left by
+        self.wakes = False      # whether SIGINT was sent to the main thread, for it to raise an exception
         self.stopping = {}      # what stops one: arguments of Bdb.stop_in_thread(), after the debugger
         self.holds = False      # whether threads wait while one has a prompt, or steps
         self.holder = None      # the one that they wait for
@@ -130,7 +131,7 @@ class Session:
         """Raise what is to be raised in this thread."""
         exception = self.raising.pop(threading.get_ident(), None)
         if exception is not None:
-            with self.lock:
+            with self.lock:     # also until the thread that raises it has sent SIGINT
                 self._interrupt()
                 self.end_if_idle()
             leave_loop()
