@@ -3,9 +3,12 @@
 import copy
 import math
 import re
+import signal
 import sys
+import threading
 
 import jit_support
+import surroundings
 from jit_support import define
 from test_jit_iterators import IteratorCase
 
@@ -180,6 +183,129 @@ class Stores(IteratorCase):
         machine = self.jit.dump(made).partition("\n}\n")[2]
         divisions, roots = (re.findall(rf"\bv?({names})\b", machine) for names in ("divsd|fdiv", "sqrtsd|fsqrt"))
         self.assertEqual(len(divisions), len(roots))
+
+
+class ChangedMeanwhile(IteratorCase):
+    """What a loop appends to and stores into is changed by other code between two of its turns."""
+
+    SOURCE = """
+        def f(a, x, n, start):
+            t = 0
+            for i in range(n):
+                a.append(i & 63)
+                a.append(x)
+                t += len(a)
+                a[i % len(a)] = i - 3
+                a[-2] = 2.5
+                if i % 40 == 37:
+                    t += start(a, i)
+            return t, a
+    """
+    CHANGES = (
+        "a.clear()", "del a[3:]", "a[:] = [1.5, 2, None]", "a.extend(range(500))", "a.reverse()", "a.sort(key=repr)", "a.append(a)",
+        "a.insert(0, [1])", "a[:] = [shared] * 9", "a.sort(key=lambda item: a.append(1) or 0)", "a.__init__()", "1 / (i - 77)")
+    ITEMS = (5, 1000, 2.5, None, [1], (1, "text"))
+
+    def changed(self, start):
+        """The loop calls `start(change, a, i)`."""
+        for change in self.CHANGES:
+            changes = define(f"shared = 10**9\ndef change(a, i):\n    {change}\n    return len(a)\n")
+
+            def other(a, i, change=changes.change):
+                return start(change, a, i)
+            plain, made = (define(self.SOURCE).f for _ in range(2))
+            for item in self.ITEMS:
+                expected, found = [], []
+                for function, outcomes in ((plain, expected), (made, found)):
+                    self.jit.disable()
+                    if function is made:
+                        self.jit.enable(turns=10)
+                    a = [1, 2, 3]
+                    outcomes.append(jit_support.what_happens(function, (a, item, 200, other)))
+                    outcomes.append((jit_support.shown(a), [one is item for one in a]))
+                self.assertEqual(found, expected, (change, item))
+            self.assertGreater(self.jit.stats(made)["entered"], 1, self.jit.explain(made))
+
+    def test_by_a_callee(self):
+        self.changed(lambda change, a, i: change(a, i))
+
+    def test_by_a_thread(self):
+        def start(change, a, i):
+            thread = threading.Thread(target=lambda: jit_support.what_happens(change, (a, i)))
+            thread.start()
+            thread.join()
+            return len(a)
+        self.changed(start)
+
+    def test_by_a_signal_handler(self):
+        before = signal.getsignal(signal.SIGUSR1)
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+
+        def start(change, a, i):
+            signal.signal(signal.SIGUSR1, lambda number, frame: change(a, i))
+            signal.raise_signal(signal.SIGUSR1)
+            return len(a)
+        self.changed(start)
+
+    def test_by_a_tracer(self):
+        before = sys.gettrace()
+        self.addCleanup(sys.settrace, before)
+
+        def start(change, a, i):
+            def trace(frame, event, argument):
+                if event == "line" and frame.f_lineno == 8:
+                    sys.settrace(before)
+                    frame.f_trace = None
+                    jit_support.what_happens(change, (a, i))
+                return trace
+            sys.settrace(trace)
+            sys._getframe(2).f_trace = trace
+            return len(a)
+        self.changed(start)
+
+    def test_by_a_destructor(self):
+        def start(change, a, i):
+            class Last:
+                def __del__(self):
+                    jit_support.what_happens(change, (a, i))
+            a[(i + 1) % len(a)] = Last()
+            a.append(Last())
+            return len(a)
+        self.changed(start)
+
+    def test_at_any_turn(self):
+        """Each thread finds what it appended, in order, and each handler what it did."""
+        source = """
+            def f(a, x, n):
+                for i in range(n):
+                    a.append(i & 127)
+                    a.append(x)
+                    a[0] = i
+                return n
+        """
+        made = define(source).f
+        a, handled = [0], []
+        self.jit.enable(turns=10)
+        interval = sys.getswitchinterval()
+        self.addCleanup(sys.setswitchinterval, interval)
+        sys.setswitchinterval(1e-5)
+        owners = [[number] for number in range(4)]
+        threads = [threading.Thread(target=made, args=(a, owner, 5000)) for owner in owners]
+
+        def handler(number, frame):
+            handled.append(len(a))
+            a.append(None)
+        with surroundings.alarms(handler):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(a[0], 4999)
+        self.assertEqual(len(a), 1 + 4 * 10_000 + len(handled))
+        self.assertEqual([sum(item is owner for item in a) for owner in owners], [5000] * 4)
+        self.assertEqual([sum(type(item) is int and item == n for item in a[1:]) for n in (0, 1, 127)], [160, 160, 156])
+        self.assertEqual([index for index, item in enumerate(a) if item is None], handled)
+        self.assertGreater(self.jit.stats(made)["entered"], 3)
 
 
 class Loud:
