@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 from tools import choices, making, places, pyo3, toolchain
@@ -67,7 +68,7 @@ def linker() -> list[str]:
 
 # ---- in a directory, to be imported or installed --------------------------------
 
-def put_together(python: str, out: Path, profile: str = "extension", only: str | None = None) -> Path:
+def put_together(python: str, out: Path, profile: str | None = None, only: str | None = None) -> Path:
     """The clients for this interpreter, or one, as packages in a directory. BuildError: one does not build."""
     out.mkdir(parents=True, exist_ok=True)
     for client in [client for client in sources() if client.name == only] if only else installed():
@@ -99,7 +100,9 @@ def put_file(source: Path, target: Path) -> None:
     target.chmod(0o644)
 
 
-def library(client: Path, python: str, profile: str) -> Path:
+def library(client: Path, python: str, profile: str | None) -> Path:
+    if profile is None:
+        profile = tomllib.loads((client / "pyproject.toml").read_text())["tool"]["maturin"]["profile"]
     host = next(line for line in said(["rustc", "-vV"]).splitlines() if line.startswith("host: ")).removeprefix("host: ")
     built = places.BUILD / "cargo-clients"
     name = f"ferrule_{client.name}"
@@ -203,7 +206,7 @@ def main() -> None:
     parser.add_argument("--python", required=True, help="the interpreter that they are for")
     parser.add_argument("--only", choices=[client.name for client in sources()], help="one client")
     parser.add_argument("--packages", metavar="DIRECTORY", type=Path, help="the packages alone, into this directory")
-    parser.add_argument("--profile", default="extension", help="cargo's, for --packages (default %(default)s)")
+    parser.add_argument("--profile", help="cargo's, for --packages (default: that of the wheel)")
     options = parser.parse_args()
     python = str(Path(options.python).absolute())
     try:
