@@ -131,7 +131,8 @@ class Session:
         """Raise what is to be raised in this thread."""
         exception = self.raising.pop(threading.get_ident(), None)
         if exception is not None:
-            with self.lock:     # also until the thread that raises it has sent SIGINT
+            # Its sender has the lock until SIGINT is sent, so the handler finds `wakes`, and nothing left to raise.
+            with self.lock:
                 self._interrupt()
                 self.end_if_idle()
             leave_loop()
