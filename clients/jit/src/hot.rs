@@ -308,8 +308,14 @@ fn all_words(
             None => hot.local(index)?,
         };
         let Some(object) = object else { continue };
+        let first = words.len();
         // SAFETY: the frame's slot keeps the object.
         if !unsafe { unbox_one(kind, object.as_ptr(), &mut |word| words.push(word)) } {
+            return Ok(None);
+        }
+        // A destructor may have changed the variable since the state was read.
+        let is_negative = words.get(first).is_some_and(|word| (*word as i64) < 0);
+        if is_negative && compiled.natural.contains(&index) {
             return Ok(None);
         }
     }
