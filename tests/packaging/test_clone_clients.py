@@ -25,6 +25,7 @@ class Clients(Case):
                      "clients/debugger/src/ferrule_debugger/__init__.py", "rust-core/framehook-sdk/lib.rs", "Cargo.toml", "Cargo.lock"):
             (self.clone / name).parent.mkdir(parents=True, exist_ok=True)
             (self.clone / name).write_text(f"{name}\n")
+        (self.clone / "clients/profiler/pyproject.toml").write_text('[tool.maturin]\nprofile = "extension"\n')
         (self.fake / "source.c").write_text(INTERPRETER)
         self.program(self.bin / "cargo", CARGO)
         self.configure("--prefix=/opt/x")
