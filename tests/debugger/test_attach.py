@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
 from debugger_support import PACKAGE, DebuggerCase, run_python, wait_for_sleep
+from tests import processes
 from tests.remote_debugging import LEFT_OUT, needs_remote
 
 PROGRAM = """
@@ -48,18 +48,7 @@ class AttachCase(DebuggerCase):
         self.assertEqual(self.process.stdout.readline(), "ready\n")
 
     def start(self, *arguments, **environment):
-        process = subprocess.Popen([sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   text=True, env={**os.environ, "PYTHONPATH": PACKAGE, **environment})
-        watchdog = threading.Timer(100, process.kill)
-        watchdog.start()
-
-        def end():
-            watchdog.cancel()
-            watchdog.join()
-            process.kill()
-            process.communicate()
-        self.addCleanup(end)
-        return process
+        return processes.start(self, [sys.executable, *arguments], **{"PYTHONPATH": PACKAGE, **environment})
 
     def attach(self, **environment):
         return self.start("-m", "ferrule_debugger", "-p", str(self.process.pid), **environment)
