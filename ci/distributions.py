@@ -21,6 +21,7 @@ from tools import clients, places
 OUT = places.BUILD / "distributions"
 FERRULE, STOCK = (places.BUILD / build / "python" for build in ("ferrule", "stock"))
 TOOLS = ("build", "twine", "auditwheel", clients.MATURIN)
+PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 ON_STOCK = ("framehook", "ferrule_debugger", "ferrule_profiler")
 # Files of a package whose absence only its users would notice.
 OF_A_WHEEL = ("LICENSE", "py.typed", "__init__.pyi")
@@ -47,7 +48,7 @@ def environment(python: str | Path, directory: Path, *packages: str | Path) -> P
     subprocess.run([python, "-m", "venv", directory], check=True)
     inside = directory / "bin" / "python"
     if packages:
-        subprocess.run([inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages], check=True)
+        subprocess.run([inside, *PIP, *packages], check=True)
     return inside
 
 
@@ -102,8 +103,7 @@ def check_installed(python: Path, directory: Path, kind: str, archives: list[Pat
     """
     inside = environment(python, directory)
     # Without the index for what is installed: a package of another author that has a name of ours would be found there.
-    pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    if not count(run(inside, *pip, *archives), f"{kind} can be installed on {python.parent.name}"):
+    if not count(run(inside, *PIP, "--no-deps", *archives), f"{kind} can be installed on {python.parent.name}"):
         return
     site = subprocess.check_output([inside, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"], text=True).strip()
     for package in packages:
@@ -113,7 +113,7 @@ def check_installed(python: Path, directory: Path, kind: str, archives: list[Pat
 def check_stubs(directory: Path, wheels: list[Path], packages: list[str]) -> None:
     """By copies of the stubs alone: mypy would check the modules beside them too."""
     inside = environment(FERRULE, directory, "mypy")
-    run(inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", *wheels)
+    run(inside, *PIP, "--no-deps", *wheels)
     for package in packages:
         if package == "framehook":
             continue        # of the standard library on Ferrule; tests/typing has its stub
