@@ -289,9 +289,9 @@ def scripts_of(names: Collection[str], scripts: Mapping[str, Any]) -> list[Any]:
 
 
 def names_of(task: tasks.Task) -> set[str]:
-    """What a task may be called: with the group before the slash, without, and by the group alone."""
+    """What a task may be called: with the group before the slash, without, and by the group alone if it is in one."""
     group, _, name = task.name.rpartition("/")
-    return {task.name, name, group}
+    return {task.name, name, group or name}
 
 
 def unknown(names: Iterable[str], everything: Iterable[tasks.Task]) -> set[str]:

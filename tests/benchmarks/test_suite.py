@@ -363,6 +363,8 @@ class Rounds(InDirectory):
         self.assertEqual(harness.choose(everything, ["pyperformance"]), [everything[0], everything[2]])
         with self.assertRaisesRegex(SystemExit, "(?s)no benchmark is called scimark.*pyperformance/scimark_lu"):
             harness.choose(everything, ["calls", "scimark"])
+        with self.assertRaisesRegex(SystemExit, "no benchmark is called"):
+            harness.choose(everything, [""])      # "calls" is in no group
 
     def test_of_the_scripts_those_that_have_the_chosen_come_first(self):
         scripts = {name: name for name in ("2to3", "chaos", "richards", "scimark")}
