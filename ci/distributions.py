@@ -6,7 +6,6 @@ the wheels, then the source distributions. mypy's stubtest compares each stub wi
 ten minutes, and uploads nothing. The last line is the counts.
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+from ci.checks import check, run, total
 from tools import clients, places
 
 OUT = places.BUILD / "distributions"
@@ -26,21 +26,6 @@ ON_STOCK = ("framehook", "ferrule_debugger", "ferrule_profiler")
 # Files of a package whose absence only its users would notice.
 OF_A_WHEEL = ("LICENSE", "py.typed", "__init__.pyi")
 OF_A_SOURCE = ("LICENSE", "README.md", "pyproject.toml")
-passed = failed = 0
-
-
-def run(*words: str | Path, cwd: Path = places.ROOT, **environment: str) -> bool:
-    print("$", *words, flush=True)
-    done = subprocess.run(list(map(str, words)), cwd=cwd, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    print(done.stdout, flush=True)
-    return done.returncode == 0
-
-
-def count(good: bool, what: str) -> bool:
-    global passed, failed
-    passed, failed = passed + good, failed + (not good)
-    print(f"{'ok' if good else 'FAILED'}: {what}", flush=True)
-    return good
 
 
 def environment(python: str | Path, directory: Path, *packages: str | Path) -> Path:
@@ -73,7 +58,7 @@ def build(tree: Path, tools: Path) -> None:
                 run(maturin, "sdist", "--out", OUT, cwd=here)
         else:
             made = run(tools, "-m", "build", "--quiet", "--outdir", OUT, here)
-        count(made, f"{client.name} builds, as a wheel and as source")
+        check(made, f"{client.name} builds, as a wheel and as source")
 
 
 def names(archive: Path) -> list[str]:
@@ -88,7 +73,7 @@ def check_contents(archive: Path) -> None:
     """A distribution has what its users expect. That of a workspace has the client itself below its first directory."""
     wanted = OF_A_WHEEL if archive.suffix == ".whl" else OF_A_SOURCE
     found = {Path(name).name for name in names(archive)}
-    count(found.issuperset(wanted), f"{archive.name} has {', '.join(wanted)}")
+    check(found.issuperset(wanted), f"{archive.name} has {', '.join(wanted)}")
 
 
 def package_of(client: Path) -> str:
@@ -103,11 +88,11 @@ def check_installed(python: Path, directory: Path, kind: str, archives: list[Pat
     """
     inside = environment(python, directory)
     # Without the index for what is installed: a package of another author that has a name of ours would be found there.
-    if not count(run(inside, *PIP, "--no-deps", *archives), f"{kind} can be installed on {python.parent.name}"):
+    if not check(run(inside, *PIP, "--no-deps", *archives), f"{kind} can be installed on {python.parent.name}"):
         return
     site = subprocess.check_output([inside, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"], text=True).strip()
     for package in packages:
-        count(run(inside, "-c", f"import {package}", PYTHONPATH=site), f"{package}, of {kind}, can be imported on {python.parent.name}")
+        check(run(inside, "-c", f"import {package}", PYTHONPATH=site), f"{package}, of {kind}, can be imported on {python.parent.name}")
 
 
 def check_stubs(directory: Path, wheels: list[Path], packages: list[str]) -> None:
@@ -122,10 +107,10 @@ def check_stubs(directory: Path, wheels: list[Path], packages: list[str]) -> Non
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(stub, copy)
         checked = run(inside, "-m", "mypy.stubtest", "--ignore-missing-stub", package, cwd=directory, MYPYPATH=str(directory / "copies"))
-        count(checked, f"the stubs of {package} are as the package is")
+        check(checked, f"the stubs of {package} are as the package is")
 
 
-def check() -> None:
+def check_all() -> None:
     shutil.rmtree(OUT, ignore_errors=True)
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
@@ -133,13 +118,13 @@ def check() -> None:
         build(copy_of_the_tree(directory / "tree"), tools)
         wheels, sources = sorted(OUT.glob("*.whl")), sorted(OUT.glob("*.tar.gz"))
         packages = [package_of(client) for client in clients.sources()]
-        count(len(wheels) == len(sources) == len(packages), "a wheel and a source distribution of each client")
-        count(run(tools, "-m", "twine", "check", "--strict", *wheels, *sources), "twine check --strict")
+        check(len(wheels) == len(sources) == len(packages), "a wheel and a source distribution of each client")
+        check(run(tools, "-m", "twine", "check", "--strict", *wheels, *sources), "twine check --strict")
         for archive in [*wheels, *sources]:
             check_contents(archive)
         for wheel in wheels:
             if not wheel.name.endswith("-none-any.whl"):
-                count("-manylinux_" in wheel.name and run(tools, "-m", "auditwheel", "show", wheel), f"{wheel.name} runs on other distributions")
+                check("-manylinux_" in wheel.name and run(tools, "-m", "auditwheel", "show", wheel), f"{wheel.name} runs on other distributions")
         check_installed(FERRULE, directory / "wheels", "the wheels", wheels, packages)
         check_installed(FERRULE, directory / "sources", "the sources", sources, packages)
         on_stock = [wheel for wheel in wheels if wheel.name.startswith(ON_STOCK)]
@@ -147,16 +132,15 @@ def check() -> None:
         check_stubs(directory / "stubs", wheels, packages)
         crate = ["--package", "framehook", "--locked", "--target-dir", str(directory / "crate")]
         variables = {**clients.for_cargo(str(FERRULE)), "PYO3_BUILD_EXTENSION_MODULE": "1"}
-        count(run("cargo", "package", *crate, cwd=directory / "tree", **variables), "cargo package: the crate builds by itself")
+        check(run("cargo", "package", *crate, cwd=directory / "tree", **variables), "cargo package: the crate builds by itself")
 
 
 def main() -> int:
     for python in (FERRULE, STOCK):
         if not python.exists():
             sys.exit(f"ci/distributions: there is no {python.relative_to(places.ROOT)}: run `make {'' if python == FERRULE else 'stock'}` first")
-    check()
-    print(f"{passed} passed, {failed} failed, 0 skipped")
-    return 1 if failed or not passed else 0
+    check_all()
+    return total()
 
 
 if __name__ == "__main__":
