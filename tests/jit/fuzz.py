@@ -22,11 +22,12 @@ import warnings
 
 import generator
 import generator_lists
+import generator_objects
 import surroundings
 
 KINDS = [("int", "int", "int"), ("float", "float", "float"), ("int", "float", "int"), ("float", "int", "other"), ("int", "int", "other"),
          ("int", "int", "int"), ("list", "list", "int"), ("nested", "list", "int"), ("list", "bytes", "int"), ("array", "list", "int"),
-         ("tuple", "list", "int"), ("pairs", "list", "int")]
+         ("tuple", "list", "int"), ("pairs", "list", "int"), ("object", "int", "int"), ("object", "float", "float")]
 CALLS = 8
 # Of the address space of a process, which is far above what a program is to need: one that doubles a list or an int without end
 # ends with a MemoryError, as it does without the compiler.
@@ -96,7 +97,10 @@ class Program:
     def __init__(self, seed):
         self.kinds = KINDS[seed % len(KINDS)]
         has_lists = "list" in self.kinds
-        made = (generator_lists.ListGenerator if has_lists else generator.Generator)(seed, self.kinds)
+        kind = generator_lists.ListGenerator if has_lists else generator.Generator
+        if self.kinds[0] == "object":  # made of numbers
+            kind, self.kinds = generator_objects.ObjectGenerator, (self.kinds[1], *self.kinds[1:])
+        made = kind(seed, self.kinds)
         self.seed, self.text = seed, made.source()
         self.code = compile(self.text, f"<program {seed}>", "exec")
         if has_lists:

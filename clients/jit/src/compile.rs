@@ -9,6 +9,7 @@ use crate::context::{Entry, Table};
 use crate::defaults;
 use crate::depend::{is_unobserved, Dependency};
 use crate::generate;
+use crate::instances;
 use crate::iterators;
 use crate::kind::{Callable, Kind};
 use crate::lists;
@@ -18,7 +19,7 @@ use crate::outer::{Outer, Outside};
 use crate::parts;
 use crate::phis;
 use crate::record::{InProgress, Record};
-use crate::resolve::{self, Callee, Literal, Meaning, Passed, Resolve, Target};
+use crate::resolve::{self, Attribute, Callee, Literal, Meaning, Passed, Resolve, Special, Target};
 use crate::stack;
 use crate::symbols;
 use crate::tally;
@@ -395,6 +396,27 @@ impl<'py, 'a> Resolver<'py, 'a> {
         Ok(())
     }
 
+    /// A class whose instances were seen, and its version then.
+    fn class(&self, address: usize) -> Result<(Bound<'py, PyType>, u32), String> {
+        let found = instances::class(self.function.py(), address);
+        found.ok_or_else(|| "a class that has changed".into())
+    }
+
+    /// Remembers that a class is as it was, and has this function, or the class itself.
+    fn depend_on_class(
+        &mut self,
+        class: &Bound<'py, PyType>,
+        version: u32,
+        value: &Bound<'py, PyAny>,
+    ) -> Result<(), String> {
+        let is_known = |d: &Rc<Dependency>| Rc::strong_count(d) == 1 && d.is_of_class(class, value);
+        if !self.dependencies.iter().any(is_known) {
+            let made = Dependency::of_class(class, version, value).map_err(raised)?;
+            self.dependencies.push(Rc::new(made));
+        }
+        Ok(())
+    }
+
     /// An object whose address was resolved before, and which a dependency keeps in its place.
     fn object(&self, address: usize) -> Bound<'py, PyAny> {
         let pointer = address as *mut pyo3::ffi::PyObject;
@@ -520,6 +542,72 @@ impl Resolve for Resolver<'_, '_> {
         Self::usable(&value, &name.to_string_lossy())
     }
 
+    fn instance_attribute(
+        &mut self,
+        class: usize,
+        index: u32,
+        is_called: bool,
+    ) -> Result<Attribute, String> {
+        let name = self.name(index)?;
+        let (class, version) = self.class(class)?;
+        let found = instances::attribute(&class, &name)?;
+        let (value, inline, hidden_by) = match found {
+            instances::Attribute::Value { offset, inline, kind } => {
+                self.depend_on_class(&class, version, class.as_any())?;
+                return Ok(Attribute::Value { offset, inline, kind });
+            }
+            instances::Attribute::OfClass { value, inline, hidden_by } => {
+                (value, inline, hidden_by)
+            }
+        };
+        let literal = code::literal(&value);
+        let is_method = value.cast_exact::<PyFunction>().is_ok();
+        let is_value = !matches!(literal.kind, Kind::Constant(_));
+        if !(is_method && is_called || is_value && !is_called) {
+            return Err(format!("the attribute {} of a class", name.to_string_lossy()));
+        }
+        self.depend_on_class(&class, version, if is_method { &value } else { class.as_any() })?;
+        Ok(Attribute::OfClass { literal, inline, hidden_by })
+    }
+
+    fn special(&mut self, class: usize, name: Special) -> Result<usize, String> {
+        let (class, version) = self.class(class)?;
+        let names = parts::names(class.py());
+        let name = match name {
+            Special::GetItem => &names.get_item,
+            Special::SetItem => &names.set_item,
+        };
+        let found = instances::in_class(&class, name.bind(class.py()))?;
+        let found = found.filter(|found| found.cast_exact::<PyFunction>().is_ok());
+        let found = found.ok_or("an item of an instance")?;
+        self.depend_on_class(&class, version, &found)?;
+        Ok(found.as_ptr() as usize)
+    }
+
+    fn is_instance(&mut self, kind: &Kind, class: usize) -> Result<bool, String> {
+        let py = self.function.py();
+        let object = self.object(class);
+        let class = object.cast_exact::<PyType>().map_err(|_| "isinstance of no plain class")?;
+        let own = match kind {
+            Kind::Int { .. } => py.get_type::<pyo3::types::PyInt>(),
+            Kind::Float { .. } => py.get_type::<pyo3::types::PyFloat>(),
+            Kind::Bool => py.get_type::<pyo3::types::PyBool>(),
+            Kind::Tuple(_) | Kind::TupleObject(_) => py.get_type::<PyTuple>(),
+            Kind::List(_) => py.get_type::<PyList>(),
+            Kind::Instance(own) => {
+                let (own, version) = self.class(*own)?;
+                self.depend_on_class(&own, version, own.as_any())?;
+                if !instances::has_own_class(&own)? {
+                    return Err("isinstance of an object with another __class__".into());
+                }
+                own
+            }
+            _ => return Err(format!("isinstance of {}", kind.describe())),
+        };
+        // SAFETY: two types.
+        Ok(unsafe { ffi::PyType_IsSubtype(own.as_type_ptr(), class.as_type_ptr()) } != 0)
+    }
+
     fn callable(&self, address: usize) -> Option<Callable> {
         match closure::kind_of(&self.object(address)) {
             Some(Kind::Function(callable)) => Some(callable),
@@ -617,6 +705,7 @@ impl Resolve for Resolver<'_, '_> {
         match (&*module, &*name) {
             ("builtins", "abs") => Meaning::Abs,
             ("builtins", "len") => Meaning::Len,
+            ("builtins", "isinstance") => Meaning::IsInstance,
             ("builtins", "min") => Meaning::Min,
             ("builtins", "max") => Meaning::Max,
             ("builtins", name) => {

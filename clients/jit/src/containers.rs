@@ -1,5 +1,7 @@
 //! Containers as parameters: what their items are.
 
+use crate::buffers;
+use crate::instances;
 use crate::kind::Kind;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -10,9 +12,9 @@ const DEEPEST: u32 = 3;
 /// Of a tuple with more items all are taken to be like the first one.
 pub const MOST_KINDS: usize = 8;
 
-/// The kind of an object that is a container.
+/// The kind of an object that is a container, or an instance whose attributes may be compiled.
 pub fn kind_of(object: &Bound<'_, PyAny>) -> Option<Kind> {
-    of_container(object, DEEPEST)
+    of_container(object, DEEPEST).or_else(|| of_instance(object, true))
 }
 
 fn of_container(object: &Bound<'_, PyAny>, depth: u32) -> Option<Kind> {
@@ -33,6 +35,18 @@ fn of_container(object: &Bound<'_, PyAny>, depth: u32) -> Option<Kind> {
     Some(Kind::List(Box::new(items)))
 }
 
+/// The kind of an object whose attributes may be compiled. `looks`: at what they are now, although its class is known.
+fn of_instance(object: &Bound<'_, PyAny>, looks: bool) -> Option<Kind> {
+    let (class, is_known) = instances::class_seen(object)?;
+    if looks || !is_known {
+        for (place, value) in instances::attributes(object) {
+            instances::note(class, place, of_item(&value, 1));
+        }
+    }
+    Some(Kind::Instance(class))
+}
+
+/// The kind of what a container or an attribute refers to, if it has one.
 fn of_item(item: &Bound<'_, PyAny>, depth: u32) -> Option<Kind> {
     if item.is_none() {
         return Some(Kind::None);
@@ -45,6 +59,11 @@ fn of_item(item: &Bound<'_, PyAny>, depth: u32) -> Option<Kind> {
     }
     if item.cast_exact::<PyFloat>().is_ok() {
         return Some(crate::kind::FLOAT);
+    }
+    // SAFETY: attached, as the binding says; no exception is set while code is compiled.
+    let array = || unsafe { buffers::kind_of_array(item.as_ptr()) };
+    if let Some(kind) = of_instance(item, depth == DEEPEST).or_else(array) {
+        return Some(kind);
     }
     if depth == 0 {
         return None;
@@ -108,6 +127,8 @@ unsafe fn begins_with(first: *mut ffi::PyObject, items: &Kind) -> bool {
         // SAFETY: the address of an immortal object.
         Kind::None => first == unsafe { ffi::Py_None() },
         Kind::Object => !is_known(ty),
+        // SAFETY: attached, and the object is alive; no exception is set.
+        Kind::Buffer { .. } => unsafe { buffers::kind_of_array(first) }.as_ref() == Some(items),
         other => ty as usize == crate::objects::container_type(other),
     }
 }

@@ -5,12 +5,13 @@
 
 use crate::bind::Origin;
 use crate::defaults::Defaults;
+use crate::instances;
 use crate::parts;
 use crate::python::{DictObject, PyDict_GetItemWithError, ThreadState};
 use framehook::raw::Api;
-use pyo3::ffi::{PyFunctionObject, PyObject};
+use pyo3::ffi::{PyFunctionObject, PyObject, PyTypeObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyWeakrefReference};
+use pyo3::types::{PyString, PyType, PyWeakrefReference};
 use std::cell::Cell;
 
 /// How an object is known to be still itself.
@@ -23,11 +24,34 @@ enum Identity {
     Weak(usize, Py<PyWeakrefReference>),
 }
 
-/// One name in one dict, or one object.
+/// A class as it was. While it has this version, it and its bases have not changed.
+struct ClassState {
+    class: *mut PyTypeObject,
+    weak: Py<PyWeakrefReference>,
+    version: u32,
+    /// How many names its instances share: an attribute that is found in the class is none of them.
+    keys: isize,
+}
+
+impl ClassState {
+    /// # Safety
+    /// The thread is attached.
+    unsafe fn holds(&self) -> bool {
+        // SAFETY: attached; nothing is read of a class that is gone.
+        unsafe {
+            is_alive(&self.weak)
+                && instances::version_of(self.class) == self.version
+                && instances::key_count(self.class) == self.keys
+        }
+    }
+}
+
+/// One name in one dict, or one object, or what a class is.
 ///
 /// # Invariants
 /// `dict` is alive when the dependencies before this one in their list hold: it is the globals or builtins of the function that is
-/// entered or of one that was found before, or of a module that was found before. It is NULL for an object that is only to be alive.
+/// entered or of one that was found before, or of a module that was found before. It is NULL for an object that is only to be alive, and
+/// for a class.
 pub struct Dependency {
     dict: *mut PyObject,
     version: Cell<u64>,
@@ -36,6 +60,7 @@ pub struct Dependency {
     /// For a function that is called: the address of its code object, or 0.
     code: usize,
     observers: *const usize,
+    class: Option<ClassState>,
     /// Those of its defaults that calls of it use.
     defaults: Option<Defaults>,
     /// That code object. Functions that call each other would keep each other's code.
@@ -68,6 +93,7 @@ impl Dependency {
             value,
             code: 0,
             observers: std::ptr::null(),
+            class: None,
             defaults: None,
             weak_code: None,
         }
@@ -79,6 +105,26 @@ impl Dependency {
             Identity::Weak(object.as_ptr() as usize, PyWeakrefReference::new(object)?.unbind());
         let name = parts::names(object.py()).name.clone_ref(object.py());
         Ok(Self::of(std::ptr::null_mut(), name, value))
+    }
+
+    /// That a class has this version; `method`: a function that it or a base has, or the class itself.
+    pub fn of_class(
+        class: &Bound<'_, PyType>,
+        version: u32,
+        method: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let mut made = Self::alive(method)?;
+        let (weak, class) = (PyWeakrefReference::new(class)?.unbind(), class.as_ptr().cast());
+        // SAFETY: attached, as the binding says; a class that is alive.
+        let keys = unsafe { instances::key_count(class) };
+        made.class = Some(ClassState { class, weak, version, keys });
+        Ok(made)
+    }
+
+    /// Whether it is about this object as something that a class has.
+    pub fn is_of_class(&self, class: &Bound<'_, PyType>, method: &Bound<'_, PyAny>) -> bool {
+        let same = self.class.as_ref().is_some_and(|state| state.class == class.as_ptr().cast());
+        same && self.address() == method.as_ptr() as usize
     }
 
     /// The address of the value.
@@ -108,7 +154,7 @@ impl Dependency {
     pub fn with_code(&mut self, code: &Bound<'_, PyAny>) -> PyResult<()> {
         self.observers = observers(code)?;
         self.code = code.as_ptr() as usize;
-        if self.dict.is_null() {
+        if !self.is_function() {
             return Ok(()); // it is the object
         }
         self.weak_code = Some(PyWeakrefReference::new(code)?.unbind());
@@ -128,9 +174,14 @@ impl Dependency {
         unsafe { self.defaults.get_or_insert_default().add(function, origin) }
     }
 
+    /// Whether the object is a function, if it has code.
+    fn is_function(&self) -> bool {
+        !self.dict.is_null() || self.class.is_some()
+    }
+
     /// The addresses of the code that is called, if it is about some, and of the function if it is a known one.
     pub fn callee(&self) -> Option<(usize, Option<usize>)> {
-        (self.code != 0).then(|| (self.code, (!self.dict.is_null()).then(|| self.address())))
+        (self.code != 0).then(|| (self.code, self.is_function().then(|| self.address())))
     }
 
     /// True if calls of the function are not observed, or the dependency is not a callee.
@@ -149,6 +200,10 @@ impl Dependency {
     /// The thread is attached, and the dependencies before this one hold.
     #[inline]
     pub unsafe fn holds(&self) -> bool {
+        if let Some(class) = &self.class {
+            // SAFETY: attached, by contract. The class has the function, and it or a base refers to it.
+            return unsafe { class.holds() && self.function_holds() };
+        }
         if self.dict.is_null() {
             // SAFETY: attached, by contract.
             return matches!(&self.value, Identity::Weak(_, weak) if unsafe { is_alive(weak) });
@@ -162,11 +217,21 @@ impl Dependency {
             }
             self.version.set(version);
         }
+        // SAFETY: the dict has the function.
+        unsafe { self.function_holds() }
+    }
+
+    /// Whether a function that is called has the code that it had, and the defaults.
+    ///
+    /// # Safety
+    /// As for `holds`; the function is alive.
+    #[inline]
+    unsafe fn function_holds(&self) -> bool {
         if self.code == 0 {
             return true;
         }
         let function = self.address() as *mut PyObject;
-        // SAFETY: the dict has the function, so it is alive; it is a function, since it has code.
+        // SAFETY: alive, by contract; it is a function, since it has code.
         unsafe {
             (*function.cast::<PyFunctionObject>()).func_code as usize == self.code
                 && self.weak_code.as_ref().is_some_and(|weak| is_alive(weak))

@@ -6,6 +6,7 @@ use crate::compiled::Compiled;
 use crate::context::{Context, Outcome, LEFT};
 use crate::depend::{observers, unobserved};
 use crate::exit;
+use crate::instances;
 use crate::kind::{Kind, FLOAT, INT};
 use crate::lower::MOST_ARGUMENTS;
 use crate::parts;
@@ -106,6 +107,8 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
     let own = unsafe { (*raw).vectorcall }.map_or(0, |own| own as usize);
     ORIGINAL.store(own, Ordering::Relaxed);
     parts::names(py);
+    instances::prepare(py)?;
+    py.get_type::<exit::Continuation>();
     stack::prepare(py);
     Ok(())
 }
@@ -405,7 +408,7 @@ pub unsafe fn box_result(compiled: &Compiled, outcome: Outcome) -> *mut PyObject
             Some(INT) => ffi::PyLong_FromLongLong(value as i64),
             Some(FLOAT) => ffi::PyFloat_FromDouble(f64::from_bits(value)),
             Some(Kind::Bool) => ffi::PyBool_FromLong((value != 0).into()),
-            Some(kind) if kind.is_container() => value as usize as *mut PyObject,
+            Some(kind) if kind.is_reference() => value as usize as *mut PyObject,
             _ => ffi::Py_NewRef(ffi::Py_None()),
         }
     }

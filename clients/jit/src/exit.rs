@@ -5,9 +5,13 @@ use crate::iterators;
 use crate::python::PyCell_New;
 use crate::slot::{Cause, Exit, Slot};
 use framehook::raw::{Api, Record};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::sync::Mutex;
 
 /// Objects for the slots of one frame. Equal slots share one: a value in two variables is one object.
 struct Boxes<'a> {
@@ -199,78 +203,173 @@ pub unsafe fn exit_of<'a>(left: &Left) -> Option<&'a Exit> {
 /// The thread is attached and no exception is set. The context's log is that of one entry, made of code that is alive; the objects
 /// among its words are alive, and `function` is the function that was entered.
 pub unsafe fn continue_frames(context: &mut Context, function: *mut PyObject) -> *mut PyObject {
-    // Callees that are called again are forgotten.
-    // SAFETY: the caller says that the code that was left is alive.
-    let exit = |left: &Left| unsafe { exit_of(left) };
-    let is_repeated = |left: &Left| exit(left).is_some_and(|exit| exit.cause == Cause::Repeat);
-    let first = context.log.iter().rposition(is_repeated).unwrap_or(0);
-    let mut frames = &context.log[first..];
-    let mut value = std::ptr::null_mut();
-    // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
-    let innermost = frames.first().and_then(|left| Some((left, unsafe { exit_of(left) }?)));
-    if let Some((left, exit)) = innermost.filter(|(_, exit)| exit.cause == Cause::Return) {
-        let mut returned = Vec::new();
-        // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
-        if !unsafe { fill(exit, &left.words, &mut returned) } {
-            return std::ptr::null_mut();
+    // SAFETY: by contract; the frames have references of their own when those of compiled code are released.
+    unsafe {
+        let frames = Frames::of(&context.log, function);
+        context.release();
+        frames.run()
+    }
+}
+
+/// The function that a frame that was left has called.
+fn callee_of(left: &Left, exit: &Exit) -> *mut PyObject {
+    let address = match exit.callee {
+        Slot::Constant(address) => address,
+        Slot::Object(place) => word(left, place) as usize,
+        _ => 0,
+    };
+    address as *mut PyObject
+}
+
+/// What continues the call that a frame is in, as an object to which the interpreter makes it again. `inner` is the log of the call. NULL
+/// with an exception if there is no memory.
+///
+/// # Safety
+/// As for `continue_frames`.
+pub unsafe fn resume(left: &Left, exit: &Exit, inner: &[Left]) -> *mut PyObject {
+    // SAFETY: by contract.
+    let (py, frames) =
+        unsafe { (Python::assume_attached(), Frames::of(inner, callee_of(left, exit))) };
+    match Bound::new(py, Continuation(Mutex::new(Some(frames)))) {
+        Ok(made) => made.into_ptr(),
+        Err(error) => {
+            error.restore(py);
+            std::ptr::null_mut()
         }
-        value = returned.first().copied().unwrap_or(std::ptr::null_mut());
-        frames = &frames[1..];
-        if frames.is_empty() {
+    }
+}
+
+/// Frames of the interpreter in the place of those that compiled code has left. They own what is in their slots.
+struct Frames {
+    records: Vec<Record>,
+    slots: Vec<Vec<*mut PyObject>>,
+    /// What the innermost one gets as the result of its call, or NULL.
+    value: *mut PyObject,
+    /// There was memory for all of it.
+    complete: bool,
+}
+
+// SAFETY: objects of the interpreter, used by attached threads alone.
+unsafe impl Send for Frames {}
+
+impl Frames {
+    /// # Safety
+    /// As for `continue_frames`; `log` is that of a call of `function`.
+    unsafe fn of(log: &[Left], function: *mut PyObject) -> Self {
+        // SAFETY: the caller says that the code that was left is alive.
+        let exit = |left: &Left| unsafe { exit_of(left) };
+        // Callees that are called again are forgotten.
+        let is_repeated = |left: &Left| exit(left).is_some_and(|exit| exit.cause == Cause::Repeat);
+        let log = &log[log.iter().rposition(is_repeated).unwrap_or(0)..];
+        let is_resumed = |left: &Left| exit(left).is_some_and(|exit| exit.resumes.is_some());
+        let (inner, mut frames) = log.split_at(log.iter().rposition(is_resumed).unwrap_or(0));
+        let mut made =
+            Self { records: vec![], slots: vec![], value: std::ptr::null_mut(), complete: true };
+        let innermost = frames.first().and_then(|left| Some((left, exit(left)?)));
+        if let Some((left, exit)) = innermost.filter(|(_, exit)| exit.cause == Cause::Return) {
+            let mut returned = Vec::new();
+            // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+            made.complete = unsafe { fill(exit, &left.words, &mut returned) };
+            made.value = returned.first().copied().unwrap_or(std::ptr::null_mut());
+            frames = &frames[1..];
+        }
+        let mut callee = function;
+        for (depth, left) in frames.iter().enumerate().rev() {
+            let Some(exit) = exit(left) else { break };
+            let mut own = Vec::new();
+            // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+            unsafe {
+                made.complete = made.complete && fill(exit, &left.words, &mut own);
+                if let (Some(place), true) = (exit.resumes, made.complete) {
+                    let continuation = resume(left, exit, inner);
+                    made.complete = !continuation.is_null();
+                    ffi::Py_XDECREF(replace(&mut own, exit.locals.len() + place, continuation));
+                }
+                // It is alive now, but what is released may run code of the program.
+                ffi::Py_INCREF(callee);
+            }
+            // The innermost one is behind the call if that has a result.
+            let unit = if depth == 0 && !made.value.is_null() { exit.after } else { exit.unit };
+            made.records.push(Record {
+                function: callee,
+                code: std::ptr::null_mut(),
+                locals: std::ptr::null_mut(),
+                instruction: unit as c_int,
+                stack_depth: exit.stack.len() as c_int,
+                slots: own.as_mut_ptr(),
+            });
+            made.slots.push(own);
+            callee = callee_of(left, exit);
+        }
+        made
+    }
+
+    /// The result of the outermost one.
+    ///
+    /// # Safety
+    /// Attached, and no exception is set.
+    unsafe fn run(mut self) -> *mut PyObject {
+        let value = std::mem::replace(&mut self.value, std::ptr::null_mut());
+        if self.records.is_empty() && self.complete {
             return value;
         }
-    }
-    let mut slots: Vec<Vec<*mut PyObject>> = Vec::with_capacity(frames.len());
-    let mut records = Vec::with_capacity(frames.len());
-    let mut callee = function as usize;
-    let mut complete = true;
-    for (depth, left) in frames.iter().enumerate().rev() {
-        let mut own = Vec::new();
-        // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
-        let exit = unsafe { exit_of(left) };
-        // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
-        complete =
-            complete && exit.is_some_and(|exit| unsafe { fill(exit, &left.words, &mut own) });
-        let Some(exit) = exit else { break };
-        // The innermost one is behind the call if that has a result.
-        let unit = if depth == 0 && !value.is_null() { exit.after } else { exit.unit };
-        // SAFETY: attached; it is alive now, but what is released below may run code of the program.
-        unsafe { ffi::Py_INCREF(callee as *mut PyObject) };
-        records.push(Record {
-            function: callee as *mut PyObject,
-            code: std::ptr::null_mut(),
-            locals: std::ptr::null_mut(),
-            instruction: unit as c_int,
-            stack_depth: exit.stack.len() as c_int,
-            slots: own.as_mut_ptr(),
-        });
-        callee = match exit.callee {
-            Slot::Constant(address) => address,
-            Slot::Object(place) => word(left, place) as usize,
-            _ => 0,
-        };
-        slots.push(own);
-    }
-    // SAFETY: attached, and the code is alive; the slots have references of their own.
-    unsafe { context.release() };
-    let result = match Api::get() {
-        // SAFETY: the records describe frames of these functions, whose slots are owned and as many as the code's variables and
-        // what is on the stack; they are consumed.
-        Ok(api) if complete => unsafe {
-            (api.PyUnstable_Frame_Continue)(records.as_ptr(), records.len() as isize, value)
-        },
-        _ => {
-            for object in slots.into_iter().flatten().chain([value]) {
-                // SAFETY: owned: no record was passed on.
-                unsafe { ffi::Py_XDECREF(object) };
-            }
-            // SAFETY: attached.
-            unsafe { ffi::PyErr_NoMemory() }
+        if let (Ok(api), true) = (Api::get(), self.complete) {
+            self.slots.iter_mut().for_each(Vec::clear); // in place: the records have the addresses
+                                                        // SAFETY: the records describe frames of these functions, whose slots are owned and as many as the code's variables and
+                                                        // what is on the stack; they are consumed.
+            return unsafe {
+                let count = self.records.len() as isize;
+                (api.PyUnstable_Frame_Continue)(self.records.as_ptr(), count, value)
+            };
         }
-    };
-    for record in records {
-        // SAFETY: taken above.
-        unsafe { ffi::Py_DECREF(record.function) };
+        self.value = value;
+        drop(self);
+        // SAFETY: attached.
+        unsafe { ffi::PyErr_NoMemory() }
     }
-    result
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        let functions = std::mem::take(&mut self.records).into_iter().map(|r| r.function);
+        let slots = std::mem::take(&mut self.slots).into_iter().flatten();
+        for object in slots.chain(functions).chain([self.value]) {
+            // SAFETY: owned, or NULL; attached, as where it was made.
+            unsafe { ffi::Py_XDECREF(object) };
+        }
+    }
+}
+
+/// Puts an object into a slot, and returns what was there.
+pub fn replace(slots: &mut [*mut PyObject], index: usize, object: *mut PyObject) -> *mut PyObject {
+    slots.get_mut(index).map_or(object, |slot| std::mem::replace(slot, object))
+}
+
+/// In the place of a callable, or of a container: its call, or its item, is the result of frames that were left.
+#[pyclass(frozen, module = "ferrule_jit")]
+pub struct Continuation(Mutex<Option<Frames>>);
+
+#[pymethods]
+impl Continuation {
+    #[pyo3(signature = (*_arguments, **_names))]
+    fn __call__<'py>(
+        &self,
+        py: Python<'py>,
+        _arguments: &Bound<'py, PyTuple>,
+        _names: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let frames = self.0.lock().ok().and_then(|mut place| place.take());
+        let frames = frames.ok_or_else(|| PyRuntimeError::new_err("it was continued already"))?;
+        // SAFETY: attached, in a call; a new reference, or NULL with an exception.
+        unsafe { Bound::from_owned_ptr_or_err(py, frames.run()) }
+    }
+
+    fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = index.py();
+        self.__call__(py, &PyTuple::empty(py), None)
+    }
+
+    fn __setitem__(&self, index: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.__getitem__(index).map(drop)
+    }
 }

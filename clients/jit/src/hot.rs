@@ -1,7 +1,7 @@
 //! Entering compiled code at the head of a hot loop, in a frame of the interpreter.
 //!
-//! The frame's slots are read into machine words, and written when the code is left. What is compiled changes nothing outside of
-//! its frame, so whatever cannot be written is as if it had not been computed.
+//! The frame's slots are read into machine words, and written when the code is left. If what is compiled changes nothing outside of
+//! its frame, whatever cannot be written is as if it had not been computed.
 
 use crate::code::{self, kind_of, literal};
 use crate::compile::{compile_loop, Start};
@@ -11,7 +11,7 @@ use crate::entry::{self, box_result, judge};
 use crate::exit;
 use crate::iterators;
 use crate::kind::Kind;
-use crate::outer::{self, Outer};
+use crate::outer::Outer;
 use crate::parts;
 use crate::python::{int_value, ThreadState};
 use crate::record::{count, Record};
@@ -97,6 +97,20 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
         // SAFETY: attached, and the code that has left is kept.
         unsafe { context.release() };
         return answer;
+    }
+    if let Some(place) = exit.resumes {
+        let inner = context.log.len() - 1;
+        // SAFETY: attached; the code that has left is kept, and the objects among its words are alive.
+        let continuation = unsafe { exit::resume(left, exit, &context.log[..inner]) };
+        if continuation.is_null() {
+            let answer = failed(hot, &compiled);
+            release(&objects);
+            // SAFETY: attached, and the code that has left is kept.
+            unsafe { context.release() };
+            return answer;
+        }
+        let slot = exit.locals.len() + place;
+        release(&[exit::replace(&mut objects, slot, continuation)]);
     }
     if exit.cause == Cause::Return {
         // SAFETY: as above. The frame is over, and the result has a reference of its own.
@@ -219,7 +233,7 @@ fn outer_of(
     head: u32,
 ) -> PyResult<Option<Rc<Outer>>> {
     let known = record.outer.borrow().iter().find(|outer| outer.head == head).cloned();
-    if known.is_some() || !outer::is_plain(globals) {
+    if known.is_some() || !parts::is_plain(globals) {
         return Ok(known);
     }
     let decoded = code::decode(&parts::code_of(function))?;

@@ -3,6 +3,24 @@
 use cranelift_codegen::ir::types::{Type, F64, I64};
 use cranelift_codegen::ir::Value;
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// After so many names of classes all are forgotten.
+const MOST_NAMES: usize = 1024;
+
+/// For people: the names of classes by address.
+static CLASS_NAMES: Mutex<BTreeMap<usize, String>> = Mutex::new(BTreeMap::new());
+
+/// Notes the name of a class, of which there is none at that address any more if it had another one.
+pub fn name_class(class: usize, name: String) {
+    if let Ok(mut names) = CLASS_NAMES.lock() {
+        if names.len() >= MOST_NAMES {
+            names.clear();
+        }
+        names.insert(class, name);
+    }
+}
 
 /// What calls of a function depend on, beside its cells and defaults: the addresses of its code, globals and builtins.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -69,6 +87,8 @@ pub enum Kind {
     /// An exact tuple that is an object, and what its items were when it was looked at: one kind for all of them, however many there are, or
     /// one for each. Loads compare kinds, and a length that is known is compared where the tuple becomes known. One word.
     TupleObject(Vec<Kind>),
+    /// An object of the class with this address. What its attributes are is known of the class (`instances`). One word.
+    Instance(usize),
     /// An exact bytes object, likewise.
     Bytes,
     ByteArray,
@@ -113,10 +133,14 @@ impl Kind {
         matches!(self, Self::List(_) | Self::TupleObject(_) | Self::Bytes | Self::ByteArray)
     }
 
+    /// A container, an array or an instance: its first word is an object.
+    pub fn is_reference(&self) -> bool {
+        self.is_container() || matches!(self, Self::Buffer { .. } | Self::Instance(_))
+    }
+
     /// Whether its first word is an object to which compiled code may have a reference.
     fn is_counted(&self) -> bool {
-        matches!(self, Self::Object | Self::Function(_) | Self::Buffer { .. })
-            || self.is_container()
+        matches!(self, Self::Object | Self::Function(_)) || self.is_reference()
     }
 
     /// Whether there is such an object in it.
@@ -161,6 +185,7 @@ impl Kind {
             | Self::Cell
             | Self::List(_)
             | Self::TupleObject(_)
+            | Self::Instance(_)
             | Self::Bytes
             | Self::ByteArray => out.push(I64),
             Self::Range { .. } | Self::RangeIterator { .. } | Self::Buffer { .. } => {
@@ -327,6 +352,11 @@ impl Kind {
             Self::Buffer { array, format, .. } => {
                 let name = if *array { "array" } else { "memoryview" };
                 format!("{name} of '{}'", char::from(*format))
+            }
+            Self::Instance(class) => {
+                let names = CLASS_NAMES.lock().ok();
+                let name = names.and_then(|names| names.get(class).cloned());
+                name.unwrap_or_else(|| "instance".into())
             }
             Self::Enumerate(_) => "enumerate".into(),
             Self::Zip(_) => "zip".into(),

@@ -22,6 +22,7 @@ mod entry;
 mod exit;
 mod generate;
 mod hot;
+mod instances;
 mod integers;
 mod interval;
 mod iterators;

@@ -3,6 +3,7 @@
 //! *No foreign code*: none of it runs code of the program. New ints and floats are not tracked by the collector, a list that is
 //! made at most has the collector run later, and only what `is_plain` says so of is freed at once.
 
+use crate::buffers;
 use crate::kind::Kind;
 use crate::lists::{cleared, Item};
 use crate::python::{self, type_of, CellObject, LONG_SIZE};
@@ -23,13 +24,14 @@ pub fn function_type() -> usize {
     std::ptr::addr_of_mut!(ffi::PyFunction_Type) as usize
 }
 
-/// The type of a container's objects; 0 for another kind.
+/// The type of a container's objects, or the class of an instance; 0 for another kind.
 pub fn container_type(kind: &Kind) -> usize {
     match kind {
         Kind::List(_) => std::ptr::addr_of_mut!(ffi::PyList_Type) as usize,
         Kind::TupleObject(_) => std::ptr::addr_of_mut!(ffi::PyTuple_Type) as usize,
         Kind::Bytes => std::ptr::addr_of_mut!(ffi::PyBytes_Type) as usize,
         Kind::ByteArray => std::ptr::addr_of_mut!(ffi::PyByteArray_Type) as usize,
+        Kind::Instance(class) => *class,
         _ => 0,
     }
 }
@@ -131,6 +133,10 @@ pub unsafe fn are_plain(objects: &[*mut PyObject]) -> bool {
             }
         }
         if ty == std::ptr::addr_of_mut!(ffi::PyByteArray_Type) {
+            continue;
+        }
+        // SAFETY: as above.
+        if unsafe { buffers::is_memory(object) } {
             continue;
         }
         // SAFETY: as above.

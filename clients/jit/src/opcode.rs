@@ -79,6 +79,7 @@ opcodes! {
     RAISE_VARARGS = 101, 0;
     RETURN_CONST = 103, 0;
     SET_FUNCTION_ATTRIBUTE = 106, 0;
+    STORE_ATTR = 108, 4;
     STORE_DEREF = 109, 0;
     STORE_FAST = 110, 0;
     STORE_FAST_LOAD_FAST = 111, 0;
@@ -95,10 +96,8 @@ opcodes! {
 pub fn units_of_caches(opcode: u8) -> usize {
     const LOAD_SUPER_ATTR: u8 = 93;
     const SEND: u8 = 104;
-    const STORE_ATTR: u8 = 108;
     match opcode {
         LOAD_SUPER_ATTR | SEND => 1,
-        STORE_ATTR => 4,
         compiled => caches(compiled).unwrap_or(0),
     }
 }

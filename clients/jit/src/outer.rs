@@ -7,19 +7,15 @@
 use crate::closure::is_cell;
 use crate::code::{kind_of, supported_within};
 use crate::decode::{Code, Region};
-use crate::kind::Kind;
 use crate::opcode as op;
 use crate::parts;
-use crate::python::{DictObject, PyCell_Get, PyCell_Set, PyEval_GetFrameLocals};
+use crate::python::{PyCell_Get, PyCell_Set, PyEval_GetFrameLocals};
 use framehook::HotLoop;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFunction, PyString};
 use std::cell::Cell;
 use std::collections::HashMap;
-
-/// The watchers of a dict are bits of its version. The lowest two are CPython's own.
-const WATCHERS: u64 = 0xfc;
 
 /// Where a variable is while the interpreter runs.
 enum Home {
@@ -121,9 +117,7 @@ impl Outer {
                 if !stored {
                     let value = parts::globals_of(function).get_item(&name)?;
                     let kind = value.map(|value| kind_of(&value));
-                    let holds =
-                        |kind: Kind| kind.is_container() || matches!(kind, Kind::Buffer { .. });
-                    if !kind.is_some_and(holds) {
+                    if !kind.is_some_and(|kind| kind.is_reference()) {
                         return Ok(());
                     }
                 }
@@ -198,7 +192,7 @@ impl Outer {
             return Ok(None);
         }
         let in_dict = self.variables.iter().any(|v| matches!(v.home, Home::Global(..)));
-        if in_dict && !is_plain(globals) {
+        if in_dict && !parts::is_plain(globals) {
             return Ok(None);
         }
         let mut cells = Vec::new();
@@ -271,22 +265,4 @@ fn is_namespace(py: Python<'_>, globals: &Bound<'_, PyDict>) -> PyResult<bool> {
     // SAFETY: attached, in a frame: a new reference, or NULL with an exception.
     let names = unsafe { Bound::from_owned_ptr_or_err(py, PyEval_GetFrameLocals())? };
     Ok(names.is(globals))
-}
-
-/// Whether a dict has str keys alone, and is not watched: looking something up and storing it runs no other code.
-pub fn is_plain(dict: &Bound<'_, PyDict>) -> bool {
-    let (mut place, mut key) = (0, std::ptr::null_mut());
-    // SAFETY: attached, and an exact dict, which nothing changes meanwhile; *layouts*.
-    unsafe {
-        if (*dict.as_ptr().cast::<DictObject>()).version & WATCHERS != 0 {
-            return false;
-        }
-        let str_type = std::ptr::addr_of_mut!(ffi::PyUnicode_Type);
-        while ffi::PyDict_Next(dict.as_ptr(), &mut place, &mut key, std::ptr::null_mut()) != 0 {
-            if ffi::Py_TYPE(key) != str_type {
-                return false;
-            }
-        }
-    }
-    true
 }

@@ -1,6 +1,6 @@
 //! Parts of functions and code objects, read without a lookup by name: nothing is allocated, so nothing can fail.
 
-use crate::python::{CodeObject, PyCode_Addr2Line, PyCode_GetCode};
+use crate::python::{CodeObject, DictObject, PyCode_Addr2Line, PyCode_GetCode};
 use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -89,6 +89,27 @@ pub fn bytes_of<'py>(code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, PyBytes>>
     }
 }
 
+/// The watchers of a dict are bits of its version. The lowest two are CPython's own.
+const WATCHERS: u64 = 0xfc;
+
+/// Whether a dict has str keys alone, and is not watched: looking something up and storing it runs no other code.
+pub fn is_plain(dict: &Bound<'_, PyDict>) -> bool {
+    let (mut place, mut key) = (0, std::ptr::null_mut());
+    // SAFETY: attached, and an exact dict, which nothing changes meanwhile; *layouts*.
+    unsafe {
+        if (*dict.as_ptr().cast::<DictObject>()).version & WATCHERS != 0 {
+            return false;
+        }
+        let str_type = std::ptr::addr_of_mut!(ffi::PyUnicode_Type);
+        while ffi::PyDict_Next(dict.as_ptr(), &mut place, &mut key, std::ptr::null_mut()) != 0 {
+            if ffi::Py_TYPE(key) != str_type {
+                return false;
+            }
+        }
+    }
+    true
+}
+
 macro_rules! names {
     ($($field:ident = $text:literal,)*) => {
         /// Names of attributes, made when the compiler is enabled: there may be no memory for them later.
@@ -107,6 +128,9 @@ macro_rules! names {
 names! {
     module = "__module__",
     name = "__name__",
+    class = "__class__",
+    get_item = "__getitem__",
+    set_item = "__setitem__",
     reduce = "__reduce__",
     length_hint = "__length_hint__",
     set_state = "__setstate__",

@@ -148,6 +148,7 @@ extern "C" {
     pub fn PyCell_New(content: *mut PyObject) -> *mut PyObject;
     pub fn PyCell_Get(cell: *mut PyObject) -> *mut PyObject;
     pub fn PyCell_Set(cell: *mut PyObject, value: *mut PyObject) -> c_int;
+    pub fn PyUnstable_Type_AssignVersionTag(class: *mut PyTypeObject) -> c_int;
     pub fn PyEval_GetFrameLocals() -> *mut PyObject;
     pub fn PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
 }

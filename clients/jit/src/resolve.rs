@@ -85,6 +85,7 @@ pub enum Meaning {
     Float,
     Bool,
     Len,
+    IsInstance,
     /// One of `BUILTINS`.
     Builtin(&'static str),
     /// `enumerate`, `zip` or `reversed`.
@@ -144,6 +145,21 @@ impl Callee {
     }
 }
 
+/// A method that an instruction calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    GetItem,
+    SetItem,
+}
+
+/// Where an attribute of an instance is.
+pub enum Attribute {
+    /// At this offset, and what it was. `inline`: if the object's values are valid.
+    Value { offset: i32, inline: bool, kind: Option<Kind> },
+    /// In the class. `inline`: likewise, and if there is no value at the offset `hidden_by`.
+    OfClass { literal: Literal, inline: bool, hidden_by: Option<i32> },
+}
+
 /// What a parameter of a call gets.
 pub enum Passed {
     /// The argument of this index; keywords are counted behind the positional ones.
@@ -158,6 +174,13 @@ pub trait Resolve {
     fn global(&mut self, name: u32) -> Result<Literal>;
     /// The attribute of a module.
     fn attribute(&mut self, module: usize, name: u32) -> Result<Literal>;
+    /// The attribute of instances of a class, or the method that is called.
+    fn instance_attribute(&mut self, class: usize, name: u32, is_called: bool)
+        -> Result<Attribute>;
+    /// The function that instances of a class have for an instruction.
+    fn special(&mut self, class: usize, name: Special) -> Result<usize>;
+    /// Whether values of a kind are instances of a class.
+    fn is_instance(&mut self, kind: &Kind, class: usize) -> Result<bool>;
     fn meaning(&self, address: usize) -> Meaning;
     /// The method of lists with this name, if it is compiled. Its type keeps it.
     fn list_method(&self, name: u32) -> Result<Option<usize>>;

@@ -52,6 +52,7 @@ impl Slot {
                 | Kind::Cell
                 | Kind::List(_)
                 | Kind::TupleObject(_)
+                | Kind::Instance(_)
                 | Kind::Bytes
                 | Kind::ByteArray,
                 [object],
@@ -123,6 +124,8 @@ pub struct Exit {
     pub cause: Cause,
     /// For a call in progress: the function that is called.
     pub callee: Slot,
+    /// For a call in progress that the interpreter makes again: which value of the stack is replaced by what continues it (`Continuation`).
+    pub resumes: Option<usize>,
     /// The words that are references of the frame's own, to be released when the slots have theirs.
     pub owned: Vec<u16>,
 }

@@ -32,7 +32,7 @@ pub unsafe fn unbox_one(kind: &Kind, object: *mut PyObject, put: &mut impl FnMut
         [object as u64, 0, 0].into_iter().for_each(put);
         return fits;
     }
-    if kind.is_container() {
+    if kind.is_container() || matches!(kind, Kind::Instance(_)) {
         // SAFETY: attached, and the object is alive, by contract.
         let fits = unsafe { crate::containers::is_of(object, kind) };
         if fits {

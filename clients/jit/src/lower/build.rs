@@ -33,7 +33,8 @@ pub(super) fn expected(kind: &Kind) -> Kind {
         kind if kind.is_container() && kind.depth() < DEEPEST => kind.clone(),
         Kind::List(_) => list_of(Kind::Object),
         Kind::TupleObject(_) => Kind::TupleObject(vec![Kind::Object]),
-        kind if kind.is_container() => kind.clone(),
+        Kind::Buffer { array: false, .. } => Kind::Object,
+        kind if kind.is_reference() => kind.clone(),
         _ => Kind::Object,
     }
 }
@@ -411,7 +412,7 @@ impl Lowering<'_, '_> {
         let size = self.length(list)?;
         let place = self.index_within(index, size)?;
         let item = self.item_at(&list.kind, object, place)?;
-        let owned = item.kind.is_container();
+        let owned = item.kind.is_reference();
         let keeps = self.int(i64::from(owned));
         self.changed(lists::remove as *const () as usize, &[object, place, keeps]);
         Ok(Val { owned, ..item })

@@ -3,7 +3,7 @@
 use super::{Flow, Lowering, MOST_ARGUMENTS};
 use crate::context;
 use crate::kind::{Kind, Val, FLOAT, INT};
-use crate::resolve::{Meaning, Passed, Result, Target};
+use crate::resolve::{Meaning, Passed, Result, Special, Target};
 use crate::slot::Cause;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::{F64, I64};
@@ -22,14 +22,19 @@ impl Lowering<'_, '_> {
                 return Ok(flow);
             }
         }
-        let start = self.stack.len().checked_sub(count).ok_or("internal: CALL")?;
+        let start = self.stack.len().checked_sub(count).filter(|start| *start >= 2);
+        let start = start.ok_or("internal: CALL")?;
         let arguments = self.stack.split_off(start);
         let arguments: Vec<Val> =
             arguments.into_iter().map(|value| self.as_object(value)).collect();
-        let (itself, callable) = (self.pop()?, self.pop()?);
+        let (mut itself, callable) = (self.pop()?, self.pop()?);
+        let mut arguments = arguments;
+        if let Kind::Instance(_) = itself.kind {
+            arguments.insert(0, std::mem::replace(&mut itself, Val::plain(Kind::Null)));
+        }
         if let (Kind::Null, Kind::Function(kind)) = (&itself.kind, &callable.kind) {
             let arguments = self.parameters(Target::Any(*kind), &arguments, names)?;
-            return self.call_compiled(Target::Any(*kind), &callable, &arguments);
+            return self.call_function(Target::Any(*kind), &callable, &arguments, start - 2);
         }
         let (Kind::Null, Kind::Constant(address)) = (&itself.kind, &callable.kind) else {
             return self.refuse("a call", &[&callable]);
@@ -39,7 +44,7 @@ impl Lowering<'_, '_> {
             (Meaning::Function, arguments) => {
                 let target = Target::Known(*address);
                 let arguments = self.parameters(target, arguments, names)?;
-                return self.call_compiled(target, &callable, &arguments);
+                return self.call_function(target, &callable, &arguments, start - 2);
             }
             _ if !names.is_empty() => return Err("keywords for what is no Python function".into()),
             (Meaning::Range, arguments) if arguments.iter().any(|a| a.kind.is_float()) => {
@@ -73,6 +78,10 @@ impl Lowering<'_, '_> {
             (Meaning::Int, [x]) => self.int_of(x)?,
             (Meaning::Float, [x]) => self.float_of(x)?,
             (Meaning::Len, [x]) => self.length_of(x)?,
+            (Meaning::IsInstance, [x, Val { kind: Kind::Constant(class), .. }]) => {
+                let truth = self.resolve.is_instance(&x.kind, *class)?;
+                Val::new(Kind::Bool, &[self.int(i64::from(truth))])
+            }
             (Meaning::Bool, [x]) => {
                 let truth = self.truth(x)?;
                 if x.kind == Kind::None {
@@ -185,8 +194,51 @@ impl Lowering<'_, '_> {
         Ok(values)
     }
 
-    /// A call of a compiled function, without a frame.
-    fn call_compiled(&mut self, target: Target, function: &Val, arguments: &[Val]) -> Result<Flow> {
+    /// A call of a compiled function, whose callable is at that place of the stack.
+    fn call_function(
+        &mut self,
+        target: Target,
+        function: &Val,
+        arguments: &[Val],
+        operand: usize,
+    ) -> Result<Flow> {
+        let (result, stores) = self.call_compiled(target, function, arguments, operand, false)?;
+        self.stack.push(result);
+        if stores {
+            self.release_after_call();
+        }
+        Ok(Flow::Next)
+    }
+
+    /// An instruction that calls a method of the class of the object below so many values: its result, and whether it may have stored something.
+    pub(super) fn call_special(
+        &mut self,
+        name: Special,
+        object: Val,
+        arguments: &[Val],
+    ) -> Result<(Val, bool)> {
+        let Kind::Instance(class) = object.kind else { return self.refuse("an item", &[&object]) };
+        let address = self.resolve.special(class, name)?;
+        let operand = self.before.1.len().checked_sub(2).ok_or("internal: no operands")?;
+        let target = Target::Known(address);
+        let arguments: Vec<Val> =
+            std::iter::once(object).chain(arguments.iter().cloned()).collect();
+        let arguments =
+            arguments.into_iter().map(|value| self.as_object(value)).collect::<Vec<_>>();
+        let arguments = self.parameters(target, &arguments, &[])?;
+        let function = Val::plain(Kind::Constant(address));
+        self.call_compiled(target, &function, &arguments, operand, true)
+    }
+
+    /// A call of a compiled function, without a frame. `is_special`: the instruction is no call, so no frame of the interpreter can wait there.
+    fn call_compiled(
+        &mut self,
+        target: Target,
+        function: &Val,
+        arguments: &[Val],
+        operand: usize,
+        is_special: bool,
+    ) -> Result<(Val, bool)> {
         if let Some(iterator) = arguments.iter().find(|argument| argument.kind.is_iterator()) {
             return self.refuse("a call", &[iterator]);
         }
@@ -199,8 +251,8 @@ impl Lowering<'_, '_> {
         if callee.stores_cells && in_expression {
             return Err("a call of a function that changes variables, for a generator".into());
         }
-        if callee.stores && (self.source.repeats_calls || in_expression) {
-            return Err("a call of a function that changes containers, in a loop that runs".into());
+        if callee.stores && in_expression {
+            return Err("a call of a function that changes containers, for a generator".into());
         }
         self.stores |= callee.stores;
         self.stores_cells |= callee.stores_cells;
@@ -260,16 +312,20 @@ impl Lowering<'_, '_> {
             return Err("internal: a call without results".into());
         };
         // The callee has exited, or its result does not fit: this frame exits too, with `instr_ptr` at the CALL.
-        let (locals, stack) = if self.source.repeats_calls {
-            self.before.clone()
+        let repeats = self.source.repeats_calls || is_special;
+        let ((locals, stack), beside) = if repeats {
+            (self.before.clone(), Vec::new())
         } else {
-            (self.locals.clone(), self.stack.clone())
+            ((self.locals.clone(), self.stack.clone()), self.taken.clone())
         };
-        let beside = if self.source.repeats_calls { Vec::new() } else { self.taken.clone() };
         let left = if in_expression {
             self.exit_here(Cause::Repeat)
         } else {
-            self.exit(locals, stack, Cause::Call, Some(function), beside)
+            let exit = self.exit(locals, stack, Cause::Call, Some(function), beside);
+            let resumes = repeats && (callee.stores || !self.source.repeats_calls);
+            let pending = self.pending.last_mut().ok_or("internal: no exit")?;
+            pending.resumes = resumes.then_some(operand);
+            exit
         };
         let go_on = self.b.create_block();
         let has_left = self.b.ins().icmp_imm(IntCC::Equal, object, context::LEFT);
@@ -286,13 +342,12 @@ impl Lowering<'_, '_> {
                 Val::new(returns.widest(), &[number, object])
             }
             Kind::Bool => Val::new(Kind::Bool, &[self.within(value, 0, 1)]),
-            kind if kind.is_container() => Val::owning(kind, &[value]),
+            kind if kind.is_reference() => {
+                let result = self.referred(value, &kind)?;
+                Val { owned: true, ..result }
+            }
             other => Val::plain(other),
         };
-        self.stack.push(result);
-        if callee.stores {
-            self.release_after_call();
-        }
-        Ok(Flow::Next)
+        Ok((result, callee.stores))
     }
 }

@@ -2,11 +2,21 @@
 
 use super::{Flow, Lowering};
 use crate::kind::{Kind, Val};
-use crate::resolve::Result;
+use crate::resolve::{Result, Special};
 
 impl Lowering<'_, '_> {
+    /// What an instruction takes from the stack, the container below the top, is secured if it is a call of a method of an instance.
+    fn before_special(&mut self, count: usize) {
+        let container = self.stack.len().checked_sub(2).and_then(|place| self.stack.get(place));
+        if matches!(container, Some(Val { kind: Kind::Instance(_), .. })) {
+            self.secure();
+            self.taken = self.before_consuming(count);
+        }
+    }
+
     /// `container[index]`.
     pub(super) fn subscript(&mut self) -> Result<Flow> {
+        self.before_special(2);
         let (index, container) = (self.pop()?, self.pop()?);
         let container = self.as_object(container);
         let is_known = container.kind.is_container()
@@ -24,6 +34,14 @@ impl Lowering<'_, '_> {
             },
             Kind::Bytes | Kind::ByteArray => self.byte(&container, &index)?,
             Kind::Buffer { format, .. } => self.buffer_item(&container, &index, *format)?,
+            Kind::Instance(_) => {
+                let (result, stores) = self.call_special(Special::GetItem, container, &[index])?;
+                self.stack.push(result);
+                if stores {
+                    self.release_after_call();
+                }
+                return Ok(Flow::Next);
+            }
             _ => return self.refuse("an item", &[&container]),
         };
         self.stack.push(result);
@@ -32,6 +50,7 @@ impl Lowering<'_, '_> {
 
     /// `container[index] = value`.
     pub(super) fn store_subscript(&mut self) -> Result<Flow> {
+        self.before_special(3);
         let (index, container, value) = (self.pop()?, self.pop()?, self.pop()?);
         match &container.kind {
             Kind::List(_) => self.store_list_item(&container, &index, &value)?,
@@ -45,6 +64,16 @@ impl Lowering<'_, '_> {
             }
             Kind::Buffer { format, .. } => {
                 return self.store_buffer_item(&container, &index, &value, *format);
+            }
+            Kind::Instance(_) => {
+                let (result, stores) =
+                    self.call_special(Special::SetItem, container, &[index, value])?;
+                if result.kind.holds_objects() {
+                    return self.refuse("__setitem__", &[&result]);
+                }
+                if stores {
+                    self.release_after_call();
+                }
             }
             _ => return self.refuse("an item", &[&container]),
         }

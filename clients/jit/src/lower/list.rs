@@ -1,6 +1,7 @@
 //! Items of lists as they are read.
 
 use super::Lowering;
+use crate::buffers::{self, DESCRIPTION, ITEMS_OF_ARRAY};
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::objects;
 use crate::python::{FLOAT_VALUE, ITEMS, LONG_DIGIT, LONG_SHIFT, LONG_TAG, SIZE, TYPE};
@@ -49,11 +50,33 @@ impl Lowering<'_, '_> {
                 self.guard_tuple(item, kinds);
                 Ok(Val::new(kind.clone(), &[item]))
             }
-            Kind::List(_) | Kind::Bytes | Kind::ByteArray => {
+            Kind::List(_) | Kind::Bytes | Kind::ByteArray | Kind::Instance(_) => {
                 self.guard_type(item, objects::container_type(kind));
                 Ok(Val::new(kind.clone(), &[item]))
             }
+            Kind::Buffer { array: true, format, .. } => {
+                let (ty, description) =
+                    buffers::array(*format).ok_or("an array of which nothing is known")?;
+                self.guard_type(item, ty);
+                let found = self.b.ins().load(I64, self.unchanged, item, DESCRIPTION);
+                let other = self.b.ins().icmp_imm(IntCC::NotEqual, found, description as i64);
+                self.guard(other);
+                self.referred(item, kind)
+            }
             _ => Err("an item of a list in which nothing that is compiled was seen".into()),
+        }
+    }
+
+    /// The value of an object of this kind.
+    pub(super) fn referred(&mut self, object: Value, kind: &Kind) -> Result<Val> {
+        let value = Val::new(kind.clone(), &[object]);
+        match kind {
+            Kind::Buffer { array: true, format, .. } if buffers::array(*format).is_some() => {
+                let start = self.b.ins().load(I64, self.unchanged, object, ITEMS_OF_ARRAY);
+                let count = self.b.ins().load(I64, self.unchanged, object, SIZE);
+                Ok(Val::new(kind.clone(), &[object, start, count]))
+            }
+            _ => self.located(value),
         }
     }
 
@@ -128,7 +151,7 @@ impl Lowering<'_, '_> {
             }
             Kind::None => Ok(self.int(objects::none() as i64)),
             Kind::Constant(address) => Ok(self.int(*address as i64)),
-            kind if kind.is_container() || matches!(kind, Kind::Buffer { .. }) => Self::word(value),
+            kind if kind.is_reference() => Self::word(value),
             _ => self.refuse("an item", &[value]),
         }
     }

@@ -16,6 +16,7 @@ mod container;
 mod edges;
 mod expression;
 mod float;
+mod instance;
 mod int;
 mod iterators;
 mod joins;
@@ -77,7 +78,7 @@ pub struct Source<'a> {
     pub stack: &'a [Kind],
     /// See `Start`.
     pub natural: &'a [usize],
-    /// A call that is left is made once more by the interpreter: what is compiled changes nothing outside of its frame.
+    /// A call that is left is made once more by the interpreter, or, if the function may have stored something, continued.
     pub repeats_calls: bool,
     pub constants: &'a [Literal],
     pub table: &'a Table,
@@ -126,6 +127,7 @@ struct Pending {
     callee: Option<Val>,
     /// What it owns beside the slots.
     beside: Vec<Val>,
+    resumes: Option<usize>,
 }
 
 enum Flow {
@@ -231,14 +233,20 @@ fn peeled(code: &Code) -> Vec<(Region, bool)> {
     let has = |region: &Region, test: fn(u8) -> bool| {
         code.instructions().any(|i| region.contains(i.unit) && test(i.opcode))
     };
-    let reads = |region: &Region| has(region, |opcode| opcode == op::BINARY_SUBSCR);
+    let reads =
+        |region: &Region| has(region, |opcode| matches!(opcode, op::BINARY_SUBSCR | op::LOAD_ATTR));
     let changes = |opcode| {
         matches!(
             opcode,
             op::CALL | op::CALL_KW | op::STORE_SUBSCR | op::STORE_SLICE | op::DELETE_SUBSCR
         ) || matches!(
             opcode,
-            op::LIST_APPEND | op::LIST_EXTEND | op::STORE_DEREF | op::STORE_GLOBAL | op::STORE_NAME
+            op::STORE_ATTR
+                | op::LIST_APPEND
+                | op::LIST_EXTEND
+                | op::STORE_DEREF
+                | op::STORE_GLOBAL
+                | op::STORE_NAME
         )
     };
     let is_one = |region: &&Region| {
@@ -293,7 +301,10 @@ pub fn lower<'a>(
         outer_loops,
         of_items: in_region(AliasRegion::Heap, !peeled.is_empty()),
         unchanged: in_region(AliasRegion::Table, !peeled.is_empty()),
-        stores_items: source.code.instructions().any(|i| i.opcode == op::STORE_SUBSCR),
+        stores_items: source
+            .code
+            .instructions()
+            .any(|i| matches!(i.opcode, op::STORE_SUBSCR | op::STORE_ATTR)),
         peeled,
         turn: None,
         joins: Joins::default(),
@@ -564,7 +575,17 @@ impl Lowering<'_, '_> {
     ) -> Block {
         let block = self.cold_block();
         let instruction = self.restart.as_ref().map_or(self.instruction, |again| again.instruction);
-        self.pending.push(Pending { block, instruction, locals, stack, cause, callee, beside });
+        let resumes = None;
+        self.pending.push(Pending {
+            block,
+            instruction,
+            locals,
+            stack,
+            cause,
+            callee,
+            beside,
+            resumes,
+        });
         block
     }
 
@@ -637,7 +658,8 @@ impl Lowering<'_, '_> {
                 Slot::of(&value.kind, &places).0
             };
             let owned = all().filter(|value| value.owned).flat_map(Val::objects);
-            let in_call = exit.cause == Cause::Call && !self.source.repeats_calls;
+            let repeats = self.source.repeats_calls || exit.resumes.is_some();
+            let in_call = exit.cause == Cause::Call && !repeats;
             let Instruction { start, unit, next, .. } = exit.instruction;
             exits.push(Exit {
                 unit: if in_call { unit } else { start },
@@ -647,6 +669,7 @@ impl Lowering<'_, '_> {
                 words: order.len(),
                 cause: exit.cause,
                 callee: exit.callee.as_ref().map_or(Slot::Empty, slot),
+                resumes: exit.resumes,
                 owned: owned.map(|(_, word)| place(&word)).collect(),
             });
             stores.push((order, exit.block, stores.len()));

@@ -35,12 +35,15 @@ pub(super) fn consumed(opcode: u8, argument: u32) -> usize {
         | op::UNARY_NOT
         | op::LIST_EXTEND
         | op::UNPACK_SEQUENCE => 1,
+        // A method that is called is passed the object.
+        op::LOAD_ATTR => 1 - (argument & 1) as usize,
         op::BINARY_SUBSCR
         | op::BINARY_OP
         | op::COMPARE_OP
         | op::CONTAINS_OP
         | op::DELETE_SUBSCR
-        | op::IS_OP => 2,
+        | op::IS_OP
+        | op::STORE_ATTR => 2,
         op::STORE_SUBSCR | op::BINARY_SLICE => 3,
         op::STORE_SLICE | op::BUILD_SLICE => 4,
         op::CALL => 2 + argument as usize,

@@ -27,7 +27,10 @@ impl Lowering<'_, '_> {
             (op::UNPACK_SEQUENCE, Some(Val { kind: Kind::Tuple(_), .. })) => 0,
             (opcode, _) => consumed(opcode, instruction.argument),
         };
-        if matches!(instruction.opcode, op::STORE_SUBSCR | op::STORE_SLICE | op::DELETE_SUBSCR) {
+        if matches!(
+            instruction.opcode,
+            op::STORE_SUBSCR | op::STORE_ATTR | op::STORE_SLICE | op::DELETE_SUBSCR
+        ) {
             self.before_storing_item(count);
         }
         self.taken = self.before_consuming(count);
@@ -116,19 +119,28 @@ impl Lowering<'_, '_> {
             op::RETURN_VALUE | op::RETURN_CONST if self.keeps_variables() => return Ok(self.end()),
             op::LOAD_ATTR => {
                 let object = self.pop()?;
-                if let Kind::List(_) = object.kind {
-                    self.load_method(object, argument >> 1, argument & 1 != 0)?;
-                    return Ok(Flow::Next);
+                let is_called = argument & 1 != 0;
+                match object.kind {
+                    Kind::List(_) => {
+                        self.load_method(object, argument >> 1, is_called)?;
+                        return Ok(Flow::Next);
+                    }
+                    Kind::Instance(_) => {
+                        self.load_attribute(object, argument >> 1, is_called)?;
+                        return Ok(Flow::Next);
+                    }
+                    _ => {}
                 }
                 let Kind::Constant(address) = object.kind else {
                     return self.refuse("an attribute", &[&object]);
                 };
                 let literal = self.resolve.attribute(address, argument >> 1)?;
                 self.push_literal(&literal);
-                if argument & 1 != 0 {
+                if is_called {
                     self.push(Kind::Null, &[]);
                 }
             }
+            op::STORE_ATTR => self.store_attribute(argument)?,
             op::PUSH_NULL => self.push(Kind::Null, &[]),
             op::POP_TOP | op::END_FOR => drop(self.pop()?),
             op::COPY => {
@@ -199,6 +211,10 @@ impl Lowering<'_, '_> {
             }
             op::TO_BOOL => {
                 let value = self.pop()?;
+                if value.kind == Kind::Bool {
+                    self.stack.push(value);
+                    return Ok(Flow::Next);
+                }
                 let truth = self.truth(&value)?;
                 let truth = self.as_bool(truth);
                 self.stack.push(truth);
@@ -291,6 +307,14 @@ impl Lowering<'_, '_> {
             op::JUMP_FORWARD | op::JUMP_BACKWARD_NO_INTERRUPT => return self.jump(instruction),
             op::POP_JUMP_IF_TRUE | op::POP_JUMP_IF_FALSE => {
                 let value = self.pop()?;
+                let known = value.words.first().filter(|_| value.kind == Kind::Bool);
+                if let Some(truth) = known.and_then(|word| self.known(*word)) {
+                    // What is not reached may be of other types.
+                    return match (truth != 0) == (instruction.opcode == op::POP_JUMP_IF_TRUE) {
+                        true => self.jump(instruction),
+                        false => Ok(Flow::Next),
+                    };
+                }
                 let truth = self.truth(&value)?;
                 return self.branch(instruction, truth, op::POP_JUMP_IF_TRUE);
             }
@@ -430,8 +454,8 @@ impl Lowering<'_, '_> {
     fn identity(&mut self, value: &Val) -> Result<Value> {
         match &value.kind {
             Kind::None => Ok(self.int(objects::none() as i64)),
-            Kind::Object | Kind::Function(_) | Kind::Buffer { .. } => Self::word(value),
-            kind if kind.is_container() => Self::word(value),
+            Kind::Object | Kind::Function(_) => Self::word(value),
+            kind if kind.is_reference() => Self::word(value),
             _ => self.refuse("identity", &[value]),
         }
     }
@@ -457,7 +481,7 @@ impl Lowering<'_, '_> {
             Kind::Float { .. } => FLOAT,
             Kind::Bool => Kind::Bool,
             Kind::None => Kind::None,
-            ref kind if kind.is_container() => kind.clone(),
+            ref kind if kind.is_reference() => kind.clone(),
             _ => return Ok(self.return_as_exit(value)),
         };
         self.seen.get_or_insert_with(|| plain.clone());

@@ -21,6 +21,13 @@ impl Lowering<'_, '_> {
     /// `list[index] = value`. Leaves if code of the program could run when the old item is released.
     pub(super) fn store_list_item(&mut self, list: &Val, index: &Val, value: &Val) -> Result<()> {
         let place = self.list_place(list, index)?;
+        let items = self.store_at(place, value)?;
+        self.learn(Self::word(list)?, &items);
+        Ok(())
+    }
+
+    /// Puts a value into the place of another one, which is not NULL: that of an item, or of an attribute. What it is as an item.
+    pub(super) fn store_at(&mut self, place: Value, value: &Val) -> Result<Kind> {
         let (values, tuples) = self.boxed_all(std::slice::from_ref(value))?;
         let value = values.first().ok_or("internal: no value")?;
         self.stores = true;
@@ -30,7 +37,6 @@ impl Lowering<'_, '_> {
             Kind::TupleObject(_) => value.kind.clone(),
             _ => Kind::Object,
         };
-        self.learn(Self::word(list)?, &items);
         match value.kind {
             _ if self.has_known_object(value) => {
                 let object = value.object().ok_or("internal: no object")?;
@@ -53,7 +59,7 @@ impl Lowering<'_, '_> {
                 self.store_object(place, object, &tuples);
             }
         }
-        Ok(())
+        Ok(items)
     }
 
     /// Where nothing else refers to a float of the list, it gets the new value (*in place*).

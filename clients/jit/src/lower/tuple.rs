@@ -195,6 +195,6 @@ fn is_boxable(kind: &Kind) -> bool {
     match kind {
         Kind::Tuple(items) => items.len() <= MOST_ITEMS && items.iter().all(is_boxable),
         Kind::None | Kind::Constant(_) | Kind::Object | Kind::Function(_) => true,
-        kind => kind.is_number() || kind.is_container() || matches!(kind, Kind::Buffer { .. }),
+        kind => kind.is_number() || kind.is_reference(),
     }
 }

@@ -1,0 +1,562 @@
+"""Instances of classes: their attributes, their methods, and what they make of items."""
+
+import sys
+
+import jit_support
+from jit_support import Case, define, what_happens
+
+setUpModule = jit_support.load
+
+POINT = """
+    class Point:
+        K = 3
+        def __init__(self, x, y):
+            self.x = x
+            self.y = y
+        def total(self):
+            return self.x + self.y
+        def move(self, by):
+            self.x += by
+            self.y = self.x * 0.5
+            self.x /= self.y
+            return self.x
+        def best(self, other):
+            return self if self.x > other.x else other
+    class Slotted:
+        __slots__ = ("x", "y")
+        K, __init__, total, move, best = 0.5, Point.__init__, Point.total, Point.move, Point.best
+"""
+
+
+class ObjectCase(Case):
+    def same(self, source, *, source_of_arguments="", times=3, expect=None):
+        """`f` of a source does with what `arguments()` of it makes the same, `times` times, compiled and not. The compiled one's statistics."""
+        source = POINT + source_of_arguments + source
+        outcomes = []
+        for compiles in (False, True):
+            made = define(source)
+            self.jit.disable()
+            what_happens(made.f, made.arguments())
+            if compiles:
+                self.jit.enable()
+                self.jit.compile_at_next_call(made.f)
+            found = []
+            for _ in range(times):
+                arguments = made.arguments()
+                found.append((what_happens(made.f, arguments), self.state(arguments)))
+            outcomes.append(found)
+        self.assertEqual(outcomes[1], outcomes[0])
+        stats = self.jit.stats(made.f)
+        if expect is not None:
+            # Where a function is called that was observed until then, the first call is interpreted.
+            self.assertIn(stats.get("entered", 0), (expect[0] - 1, expect[0]), self.jit.explain(made.f))
+            self.assertEqual(stats.get("left", 0), expect[1], self.jit.explain(made.f))
+        return made, stats
+
+    def state(self, value, depth=3):
+        if isinstance(value, list | tuple):
+            return [self.state(item, depth) for item in value]
+        if type(value).__module__ != "defined" or not depth:
+            return repr(value)
+        own = [(name, self.state(item, depth - 1)) for name, item in getattr(value, "__dict__", {}).items()]
+        slots = [(name, self.state(getattr(value, name, "unbound"), depth - 1)) for name in ("x", "y") if not hasattr(value, "__dict__")]
+        return type(value).__name__, own, slots
+
+
+class Attributes(ObjectCase):
+    ARGUMENTS = """
+    def arguments():
+        return [{kind}(n * 1.5, n) for n in range(1, 9)],
+    """
+
+    def test_read_and_stored(self):
+        for kind in ("Point", "Slotted"):
+            with self.subTest(kind):
+                self.same("""
+    def f(points):
+        total = 0
+        for p in points:
+            total += p.x * p.y
+            p.x, p.y = p.y + 0.25, p.y + 1
+            p.x -= 1
+            p.y = p.y * 1000
+        return total
+                """, source_of_arguments=self.ARGUMENTS.format(kind=kind), expect=(3, 0))
+
+    def test_of_all_types(self):
+        for value in ("1", "2**70", "2**40", "1.5", "True", "None", "'text'", "[1, 2]", "(1, 2)", "b'ab'", "bytearray(b'ab')", "Point(1, 2)", "{}"):
+            for other in ("1", "0.5", "None", "[3]", "Slotted(1, 2)"):
+                with self.subTest(value=value, other=other):
+                    self.same(f"""
+    def arguments():
+        return [Point({value}, 1), Point({value}, 2), Point({other}, 3)], {other}
+    def f(points, value):
+        found = []
+        for p in points:
+            found.append(p.y)
+            old = p.x
+            p.x = value
+            p.x = old
+            p.y = value
+        return len(found)
+                    """)
+
+    def test_an_object_that_only_an_attribute_refers_to(self):
+        self.same("""
+    class Loud:
+        def __del__(self): NOTES.append("gone")
+    NOTES = []
+    def arguments():
+        return [Point(Loud() if n == 4 else [Loud()] if n == 6 else n, 1) for n in range(8)], NOTES
+    def f(points, notes):
+        for p in points:
+            p.x = 5
+            notes.append(p.y)
+        return len(notes)
+        """)
+
+    def test_a_number_that_others_have_is_not_changed(self):
+        self.same("""
+    def arguments():
+        shared = 1000.5
+        return Point(shared, 2000), shared, [shared]
+    def f(p, value, items):
+        n, kept = 1, p.x
+        for i in range(3):
+            p.x += 1.0
+            p.y += 1
+            if i == 0:
+                kept = p.x
+        return kept, value, items[0], p.x, p.y
+        """, expect=(3, 0))
+
+    def test_one_object_under_several_names(self):
+        self.same("""
+    def arguments():
+        p = Point(1.0, 2)
+        return p, p, [p, p]
+    def f(p, q, points):
+        for one in points:
+            one.x += 1.0
+            q.x *= 2
+            points[0].y = p.y + q.y
+        return p.x, q.y
+        """, expect=(3, 0))
+
+    def test_where_there_is_none(self):
+        for change in ("del p.x", "p.__dict__.clear()", "p.__dict__ = {'y': 3}", "p.__dict__ = {'x': 3, 'y': 4}", "p.__dict__['x'] = 9", "p.__class__ = Other",
+                       "p.z = 1", "Point.x = 5", "Point.x = property(lambda self: 6)", "Point.__getattr__ = lambda self, name: 7",
+                       "Point.__getattribute__ = lambda self, name: 8", "Point.__setattr__ = lambda self, name, value: None", "vars(p).update(x=2.5)",
+                       "[setattr(p, f'n{n}', n) for n in range(40)]", "p.K = 4", "Point.K = 5", "Other.K = 6",
+                       "Point.__bases__ = Point.__bases__[::-1]", "Base.x = 6"):
+            with self.subTest(change):
+                outcomes = []
+                for compiles in (False, True):
+                    space = define(POINT + """
+    class Base:
+        K = 1
+    class Point(Point, Base): pass
+    class Other(Point): pass
+    def arguments(n):
+        return Point(n, 0.5), Point(1, 2.5)
+    def f(p, q):
+        p.y += q.y
+        q.x = p.x + p.K
+        for i in range(3):
+            q.x += p.x
+            p.x = q.x + p.K
+        return p.x, q.x
+                    """)
+                    self.jit.disable()
+                    space.f(*space.arguments(1))
+                    if compiles:
+                        self.jit.enable()
+                        self.jit.compile_at_next_call(space.f)
+                    pairs = [space.arguments(n) for n in range(7)]
+                    found = [what_happens(space.f, pair) for pair in pairs[:2]]
+                    self.assertEqual(bool(self.jit.stats(space.f).get("versions")), compiles)
+                    for pair in pairs[2:5]:
+                        exec(change, space.globals, {"p": pair[0]})
+                        found += [what_happens(space.f, pair), what_happens(space.f, pairs[5])]
+                        found += [what_happens(self.state, (one,)) for one in pair]
+                    outcomes.append(found)
+                self.assertEqual(outcomes[1], outcomes[0])
+
+    def test_a_dict_that_was_made(self):
+        # It has a version, which others may have remembered.
+        made, stats = self.same("""
+    def arguments():
+        p = Point(1.0, 2.0)
+        vars(p)
+        return p,
+    def f(p):
+        total = 0.0
+        for _ in range(3):
+            total += p.x
+            p.x = p.x + 1
+        return total, vars(p)
+        """)
+
+    def test_attributes_of_a_class(self):
+        self.same("""
+    def arguments():
+        return Point(1, 2), Slotted(3, 4)
+    def f(p, q):
+        total = 0
+        for i in range(10):
+            total += p.K * i + q.K
+        return total
+        """, expect=(3, 0))
+
+    def test_a_class_that_changes(self):
+        made = define(POINT + """
+    def f(p):
+        total = 0
+        for i in range(3):
+            total += p.K + p.total()
+        return total
+        """)
+        point = made.Point(1, 2)
+        self.compiled(made.f, point)
+        self.assertEqual(made.f(point), 18)
+        made.Point.K = 4
+        self.assertEqual(made.f(point), 21)
+        made.Point.total = lambda self: 0
+        self.assertEqual(made.f(point), 12)
+        point.total = lambda: 1
+        self.assertEqual(made.f(point), 15)
+
+    def test_a_class_is_not_kept(self):
+        import gc
+        import weakref
+        made = define(POINT + """
+    def f(p):
+        for i in range(3):
+            p.x += p.total()
+        return p.x
+        """)
+        self.compiled(made.f, made.Point(1, 2))
+        weak = weakref.ref(made.Point)
+        del made
+        gc.collect()
+        self.assertIsNone(weak())
+
+    def test_properties_are_left_to_the_interpreter(self):
+        made = define(POINT + """
+    class Point(Point):
+        z = property(lambda self: self.x * 2)
+    def f(p):
+        total = 0
+        for i in range(3):
+            total += p.z
+        return total
+        """)
+        self.jit.compile_at_next_call(made.f)
+        self.assertEqual([made.f(made.Point(2, 1)) for _ in range(3)], [12, 12, 12])
+        self.assertIn("the attribute z, a property", self.jit.explain(made.f))
+
+    def test_slots_of_another_class(self):
+        made = define("""
+    class A:
+        __slots__ = ("x",)
+    class B:
+        __slots__ = ("z",)
+        x = A.x
+    def f(b):
+        for i in range(3):
+            b.z += b.x
+        """)
+        b = made.B()
+        b.z = 1
+        self.jit.compile_at_next_call(made.f)
+        for _ in range(3):
+            with self.assertRaisesRegex(TypeError, "descriptor 'x' for 'A' objects"):
+                made.f(b)
+
+    def test_memory(self):
+        made = define(POINT + """
+    P = Point(1.5, [])
+    def f(n):
+        return g(P, n)
+    def g(p, n):
+        for i in range(n):
+            p.x = i * 1.5
+            p.x += 1000
+            p.y = [i]
+            kept = p.y
+        return 0
+        """)
+        self.compiled(made.g, made.P, 10)
+        made.g(made.P, 1000)
+        blocks = sys.getallocatedblocks()
+        made.g(made.P, 20_000)
+        self.assertLess(sys.getallocatedblocks() - blocks, 1000)
+
+
+class Methods(ObjectCase):
+    ARGUMENTS = """
+    def arguments():
+        return [{kind}(n * 1.5, n + 0.5) for n in range(1, 9)],
+    """
+
+    def test_called(self):
+        for kind in ("Point", "Slotted"):
+            with self.subTest(kind):
+                made, _ = self.same("""
+    def f(points):
+        total, best = 0, points[0]
+        for p in points[1:]:
+            total += p.total() + p.move(2)
+            best = best.best(p)
+        return total, best.x, best is points[0]
+                """, source_of_arguments=self.ARGUMENTS.format(kind=kind), expect=(3, 0))
+
+    def test_of_a_base(self):
+        self.same("""
+    class Derived(Point):
+        def total(self, n=4, *, m=5):
+            return self.x - n * m
+    class Further(Derived): pass
+    def arguments():
+        return [Further(n, n) for n in range(5)],
+    def f(points):
+        total = 0
+        for p in points:
+            total += p.total() + p.total(1) + p.total(m=3, n=2) + p.move(by=2)
+        return total
+        """)
+
+    def test_a_loop_that_runs(self):
+        source = POINT + """
+    def f(points, odd):
+        total = 0
+        for turn in range(3000):
+            p = points[turn % len(points)]
+            total += p.move(1)
+            if turn == 2000:
+                points[odd].y = "text"
+                points[odd].x = odd
+        return total
+        """
+        for kind in ("Point", "Slotted"):
+            for odd in (1, 2):
+                outcomes = []
+                for compiles in (False, True):
+                    made = define(source)
+                    self.jit.disable()
+                    if compiles:
+                        self.jit.enable()
+                    points = [getattr(made, kind)(n, n) for n in range(1, 5)]
+                    outcomes.append((what_happens(made.f, (points, odd)), self.state(points)))
+                self.assertEqual(outcomes[1], outcomes[0])
+                self.assertTrue(self.jit.stats(made.f)["loops"], self.jit.explain(made.f))
+
+    def test_left_in_the_middle_of_a_method(self):
+        # What it has stored by then is not stored once more.
+        for value in ("2**70", "None", "0", "'text'", "True"):
+            for loops in (False, True):
+                with self.subTest(value=value, loops=loops):
+                    source = POINT + f"""
+    class Counter:
+        def __init__(self):
+            self.n, self.last, self.seen = 0, 1, 0
+        def add(self, value):
+            self.n += 1
+            self.seen = self.last + 1
+            self.last = self.seen // value
+            self.n += 10
+            return self.last
+    def f(counter, values):
+        total = 0
+        for value in values:
+            total += counter.add(value)
+            counter.last = 5
+        return total
+    def caught(counter, values):
+        try:
+            return f(counter, values)
+        except (TypeError, ZeroDivisionError) as error:
+            places, step = [], error.__traceback__
+            while step:
+                places.append((step.tb_frame.f_code.co_name, step.tb_lineno))
+                step = step.tb_next
+            return type(error), str(error), places
+    def arguments():
+        return Counter(), [1, 2] * 1500 + [{value}] + [1, 3] * 50
+                    """
+                    outcomes = []
+                    for compiles in (False, True):
+                        made = define(source)
+                        self.jit.disable()
+                        made.f(made.Counter(), [1, 2])
+                        if compiles:
+                            self.jit.enable()
+                            if not loops:
+                                self.jit.compile_at_next_call(made.f)
+                        found = []
+                        for _ in range(3):
+                            arguments = made.arguments()
+                            found.append((what_happens(made.caught, arguments), self.state(arguments[0])))
+                        outcomes.append(found)
+                    self.assertEqual(outcomes[1][0][0][0].replace("'", ""), outcomes[0][0][0][0].replace("'", ""))
+                    self.assertEqual(outcomes[1], outcomes[0])
+                    self.assertTrue(self.jit.stats(made.f).get("loops" if loops else "versions"), self.jit.explain(made.f))
+
+    def test_frames_of_a_method_that_was_left(self):
+        source = POINT + """
+    import sys
+    SEEN = []
+    class Odd:
+        def __radd__(self, other):
+            frame, names = sys._getframe(1), []
+            while frame.f_code.co_filename == "<defined>":
+                names.append((frame.f_code.co_name, frame.f_lineno, sorted(frame.f_locals)))
+                frame = frame.f_back
+            SEEN.append(names)
+            return 7
+    def f(point, odd):
+        for turn in range(3000):
+            if turn == 2500:
+                point.y = odd
+            point.x = turn
+            again(point)
+        return SEEN
+    def again(point):
+        point.x += 1
+        return point.total()
+        """
+        outcomes = []
+        for compiles in (False, True):
+            made = define(source)
+            self.jit.disable()
+            if compiles:
+                self.jit.enable()
+            outcomes.append(what_happens(made.f, (made.Point(1, 2), made.Odd())))
+        self.assertEqual(outcomes[1], outcomes[0])
+        self.assertTrue(self.jit.stats(made.f)["loops"], self.jit.explain(made.f))
+
+
+class Items(ObjectCase):
+    GRID = """
+    class Grid:
+        def __init__(self, width, height):
+            self.width, self.height, self.items = width, height, [0.0] * (width * height)
+        def place(self, x, y):
+            if 0 <= x < self.width and 0 <= y < self.height:
+                return y * self.width + x
+            raise IndexError(x, y)
+        def __getitem__(self, at):
+            x, y = at
+            return self.items[self.place(x, y)]
+        def __setitem__(self, at, value):
+            x, y = at
+            self.width += 0
+            self.items[self.place(x, y)] = value
+    """
+
+    def test_read_and_stored(self):
+        for cut, odd in ((0, "1.5"), (1, "1.5"), (0, "'text'"), (0, "2**70"), (0, "None")):
+            with self.subTest(cut=cut, odd=odd):
+                self.same(f"""
+    def arguments():
+        grid = Grid(6, 6)
+        grid.items[20] = {odd}
+        return grid, 6 + {cut}
+    def f(grid, n):
+        for y in range(1, n - 1):
+            for x in range(1, n - 1):
+                grid[x, y] = 0.25 * (grid[x - 1, y] + grid[x + 1, y] + grid[x, y - 1] + grid[x, y + 1]) + x
+                grid[0, 0] += grid[x, y]
+        return grid[0, 0], grid[2, 3]
+                """, source_of_arguments=self.GRID)
+
+    def test_in_a_loop_that_runs(self):
+        for odd in ("1.5", "'text'", "2**70", "None"):
+            with self.subTest(odd):
+                source = POINT + self.GRID + f"""
+    def f(grid):
+        for turn in range(4000):
+            x = turn & 3
+            if turn == 3000:
+                grid.items[5] = {odd}
+            grid[x, 1] = grid[x, 0] * 0.5 + grid[1, 1] - x
+            grid[x, 0] += 1
+        return grid.items
+                """
+                outcomes = []
+                for compiles in (False, True):
+                    made = define(source)
+                    self.jit.disable()
+                    if compiles:
+                        self.jit.enable()
+                    outcomes.append(what_happens(made.f, (made.Grid(4, 4),)))
+                self.assertEqual(outcomes[1], outcomes[0])
+                self.assertTrue(self.jit.stats(made.f)["loops"], self.jit.explain(made.f))
+
+    def test_rows_of_arrays(self):
+        self.same("""
+    from array import array
+    class Rows:
+        def __init__(self, rows): self.rows = rows
+        def __getitem__(self, at):
+            if isinstance(at, tuple):
+                return self.rows[at[0]][at[1]]
+            return self.rows[at]
+        def __setitem__(self, at, value):
+            if isinstance(at, tuple):
+                self.rows[at[0]][at[1]] = value
+            else:
+                self.rows[at] = value
+    def arguments():
+        return Rows([array("d", [n, n + 1, n + 2]) for n in range(3)]),
+    def f(rows):
+        for i in range(3):
+            for k in range(3):
+                rows[i][k] *= rows[k][i] + rows[i, k]
+                rows[i, k] -= rows[k][k]
+            rows[i], rows[2 - i] = rows[2 - i], rows[i]
+        return rows[1][2], rows[0, 1], len(rows[2])
+        """, expect=(3, 0))
+
+    def test_arrays_of_other_formats(self):
+        self.same("""
+    from array import array
+    def arguments():
+        return [array("d", [1, 2]), array("d", [3]), array("f", [4]), array("i", [5]), array("d"), array("d", [6])],
+    def f(arrays):
+        total = 0
+        for a in arrays:
+            total += len(a)
+            if len(a):
+                total += a[0]
+                a[0] = total
+        return total, arrays[0][0], arrays[5][0]
+        """)
+
+    def test_isinstance(self):
+        self.same("""
+    class Derived(Point): pass
+    class Liar(Point):
+        __class__ = property(lambda self: int)
+    def arguments():
+        return [Derived(1, 2), Derived(3, 4)], Liar(1, 2), 5
+    def f(points, liar, n):
+        total = 0
+        for p in points:
+            total += isinstance(p, Point) + 2 * isinstance(p, Derived) + 4 * isinstance(p, int) + 8 * isinstance(p, object)
+            total += 16 * isinstance(n, int) + 32 * isinstance(n, float) + 64 * isinstance(n > 4, int) + 128 * isinstance((n, n), tuple)
+        return total
+    def g(liar):
+        return isinstance(liar, Point), isinstance(liar, int)
+        """, expect=(3, 0))
+        made = define(POINT + """
+    class Liar(Point):
+        __class__ = property(lambda self: int)
+    def f(liar):
+        total = 0
+        for i in range(3):
+            total += isinstance(liar, int)
+        return total
+        """)
+        self.jit.compile_at_next_call(made.f)
+        self.assertEqual([made.f(made.Liar(1, 2)) for _ in range(3)], [3, 3, 3])
