@@ -24,6 +24,11 @@ class Derived(Plain):
 class Both(Slotted):
     pass
 class Odd(Plain):
+    def __init__(self, y, x, other=None):
+        self.other = other
+        self.y = y
+        self.x = self.y + x
+        self.items = [x]
     twice = property(lambda self: self.x * 2, lambda self, value: setattr(self, "y", value))
 def change(number, p):
     number %= 12
@@ -100,7 +105,14 @@ class ObjectGenerator(Generator):
             return
         one, name, value = self.instance(), self.rng.choice(ATTRIBUTES), self.expression(1)
         kind = self.rng.random()
-        if kind < 0.4:
+        if kind < 0.08:
+            made = f"{self.rng.choice(CLASSES)}({value}, {self.rng.choice(self.known)}{self.rng.choice(['', ', p', ', other=q'])})"
+            self.lines.append(f"{pad}{self.rng.choice(['p =', 'q =', 'ps[0] =', 'p.other =', 'ps = ps[1:] +', 'x ='])} {made}")
+            if "+" in self.lines[-1].split(made)[0]:
+                self.lines[-1] = self.lines[-1].replace(made, f"[{made}]")
+            if self.lines[-1].startswith(f"{pad}x ="):
+                self.lines[-1] += f".{name}"
+        elif kind < 0.4:
             self.lines.append(f"{pad}{one}.{name} {self.rng.choice(['', '', '+', '-', '*'])}= {value}")
         elif kind < 0.6:
             self.lines.append(f"{pad}{one}.put({value})")

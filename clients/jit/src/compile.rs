@@ -19,7 +19,9 @@ use crate::outer::{Outer, Outside};
 use crate::parts;
 use crate::phis;
 use crate::record::{InProgress, Record};
-use crate::resolve::{self, Attribute, Callee, Literal, Meaning, Passed, Resolve, Special, Target};
+use crate::resolve::{
+    self, Attribute, Callee, Literal, Meaning, Passed, Resolve, Special, Target, Usage,
+};
 use crate::stack;
 use crate::symbols;
 use crate::tally;
@@ -546,11 +548,11 @@ impl Resolve for Resolver<'_, '_> {
         &mut self,
         class: usize,
         index: u32,
-        is_called: bool,
+        usage: Usage,
     ) -> Result<Attribute, String> {
         let name = self.name(index)?;
         let (class, version) = self.class(class)?;
-        let found = instances::attribute(&class, &name)?;
+        let found = instances::attribute(&class, &name, usage == Usage::Store)?;
         let (value, inline, hidden_by) = match found {
             instances::Attribute::Value { offset, inline, kind } => {
                 self.depend_on_class(&class, version, class.as_any())?;
@@ -563,11 +565,25 @@ impl Resolve for Resolver<'_, '_> {
         let literal = code::literal(&value);
         let is_method = value.cast_exact::<PyFunction>().is_ok();
         let is_value = !matches!(literal.kind, Kind::Constant(_));
+        let is_called = usage == Usage::Call;
         if !(is_method && is_called || is_value && !is_called) {
             return Err(format!("the attribute {} of a class", name.to_string_lossy()));
         }
         self.depend_on_class(&class, version, if is_method { &value } else { class.as_any() })?;
         Ok(Attribute::OfClass { literal, inline, hidden_by })
+    }
+
+    fn init(&mut self, address: usize) -> Result<usize, String> {
+        let class = self.object(address).cast_into_exact::<PyType>();
+        let class = class.map_err(|_| "a class of another metaclass")?;
+        let version =
+            instances::made_by_init(&class).ok_or("a class whose instances are made by C")?;
+        let name = parts::names(class.py()).init.bind(class.py());
+        let found = instances::in_class(&class, name)?;
+        let found = found.filter(|found| found.cast_exact::<PyFunction>().is_ok());
+        let found = found.ok_or("a call of a class without __init__")?;
+        self.depend_on_class(&class, version, &found)?;
+        Ok(found.as_ptr() as usize)
     }
 
     fn special(&mut self, class: usize, name: Special) -> Result<usize, String> {
@@ -696,7 +712,7 @@ impl Resolve for Resolver<'_, '_> {
                 () => iterators::name_of_type(address)
                     .map(Meaning::Iterator)
                     .or_else(|| lists::name_of_type(address).map(Meaning::Container))
-                    .unwrap_or(Meaning::Other),
+                    .unwrap_or(Meaning::Class),
             };
         }
         if object.cast_exact::<PyCFunction>().is_err() {

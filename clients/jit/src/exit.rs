@@ -5,7 +5,7 @@ use crate::iterators;
 use crate::python::PyCell_New;
 use crate::slot::{Cause, Exit, Slot};
 use framehook::raw::{Api, Record};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -228,8 +228,13 @@ fn callee_of(left: &Left, exit: &Exit) -> *mut PyObject {
 /// As for `continue_frames`.
 pub unsafe fn resume(left: &Left, exit: &Exit, inner: &[Left]) -> *mut PyObject {
     // SAFETY: by contract.
-    let (py, frames) =
+    let (py, mut frames) =
         unsafe { (Python::assume_attached(), Frames::of(inner, callee_of(left, exit))) };
+    if let Slot::Object(place) = exit.instance {
+        let instance = word(left, place) as usize as *mut PyObject;
+        // SAFETY: attached, and an object that is alive, says the caller.
+        frames.instance = Some(unsafe { Bound::from_borrowed_ptr(py, instance) }.unbind());
+    }
     match Bound::new(py, Continuation(Mutex::new(Some(frames)))) {
         Ok(made) => made.into_ptr(),
         Err(error) => {
@@ -247,6 +252,8 @@ struct Frames {
     value: *mut PyObject,
     /// There was memory for all of it.
     complete: bool,
+    /// What a call of its class returns in the place of what `__init__` does.
+    instance: Option<Py<PyAny>>,
 }
 
 // SAFETY: objects of the interpreter, used by attached threads alone.
@@ -263,8 +270,8 @@ impl Frames {
         let log = &log[log.iter().rposition(is_repeated).unwrap_or(0)..];
         let is_resumed = |left: &Left| exit(left).is_some_and(|exit| exit.resumes.is_some());
         let (inner, mut frames) = log.split_at(log.iter().rposition(is_resumed).unwrap_or(0));
-        let mut made =
-            Self { records: vec![], slots: vec![], value: std::ptr::null_mut(), complete: true };
+        let (value, instance) = (std::ptr::null_mut(), None);
+        let mut made = Self { records: vec![], slots: vec![], value, complete: true, instance };
         let innermost = frames.first().and_then(|left| Some((left, exit(left)?)));
         if let Some((left, exit)) = innermost.filter(|(_, exit)| exit.cause == Cause::Return) {
             let mut returned = Vec::new();
@@ -360,8 +367,18 @@ impl Continuation {
     ) -> PyResult<Bound<'py, PyAny>> {
         let frames = self.0.lock().ok().and_then(|mut place| place.take());
         let frames = frames.ok_or_else(|| PyRuntimeError::new_err("it was continued already"))?;
+        let mut frames = frames;
+        let instance = frames.instance.take();
         // SAFETY: attached, in a call; a new reference, or NULL with an exception.
-        unsafe { Bound::from_owned_ptr_or_err(py, frames.run()) }
+        let result = unsafe { Bound::from_owned_ptr_or_err(py, frames.run()) }?;
+        match instance {
+            None => Ok(result),
+            Some(instance) if result.is_none() => Ok(instance.into_bound(py)),
+            Some(_) => {
+                let name = result.get_type().qualname()?;
+                Err(PyTypeError::new_err(format!("__init__() should return None, not '{name}'")))
+            }
+        }
     }
 
     fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

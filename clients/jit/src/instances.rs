@@ -4,14 +4,16 @@
 //! looks like, and without them no attribute is compiled.
 
 use crate::kind::{self, Kind};
+use crate::lists::{cleared, Item};
 use crate::parts::{self, is_plain};
-use crate::python::PyUnstable_Type_AssignVersionTag;
+use crate::python::{OfAddress, PyUnstable_Type_AssignVersionTag};
 use pyo3::ffi::{self, PyHeapTypeObject, PyMemberDescrObject, PyObject, PyTypeObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType, PyWeakrefReference};
 use std::collections::HashMap;
 use std::ffi::c_ulong;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 
 /// After so many classes those that are gone are removed.
@@ -48,8 +50,11 @@ const VALUES: i32 = std::mem::offset_of!(Instance, values) as i32;
 /// Where an instance refers to its dict, if it was made.
 pub const DICT: i32 = -3 * size_of::<usize>() as i32;
 
+/// What frees instances of classes that Python code makes.
+static DEALLOC: AtomicUsize = AtomicUsize::new(0);
 static IS_AS_EXPECTED: AtomicBool = AtomicBool::new(false);
-static CLASSES: Mutex<Option<HashMap<usize, Class>>> = Mutex::new(None);
+static CLASSES: Mutex<Option<HashMap<usize, Class, BuildHasherDefault<OfAddress>>>> =
+    Mutex::new(None);
 
 /// A class that was seen.
 struct Class {
@@ -125,7 +130,15 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
             key(ty, index) == PyString::intern(py, name).as_ptr()
         });
         let same = values == first.as_ptr() && value_at(raw, VALUES + 8) == second.as_ptr();
-        let same = same && (*keys_of(ty)).entries == 2 && has(0, "first") && has(1, "second");
+        let (instance, dealloc) = (raw.cast::<Instance>(), (*ty).tp_dealloc);
+        DEALLOC.store(dealloc.map_or(0, |dealloc| dealloc as usize), Ordering::Relaxed);
+        let order = order_of(instance).cast::<[u8; 2]>().read() == [0, 1];
+        let same = same
+            && order
+            && (*instance).size == 2
+            && (*keys_of(ty)).entries == 2
+            && has(0, "first")
+            && has(1, "second");
         (same && (*raw.cast::<Instance>()).valid == 1, value_at(raw, DICT).is_null())
     };
     let dict = object.getattr("__dict__")?;
@@ -148,8 +161,14 @@ unsafe fn value_at(object: *mut PyObject, offset: i32) -> *mut PyObject {
 
 /// The class of an object if its attributes may be compiled.
 fn class_of<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyType>> {
-    let ty = object.get_type_ptr();
-    // SAFETY: the type of an object that is alive.
+    let class = object.get_type();
+    is_plain_class(&class).then_some(class)
+}
+
+/// Whether instances have attributes as `object` gives them.
+fn is_plain_class(class: &Bound<'_, PyType>) -> bool {
+    let ty = class.as_type_ptr();
+    // SAFETY: a class that is alive.
     let (flags, get, set) = unsafe { ((*ty).tp_flags, (*ty).tp_getattro, (*ty).tp_setattro) };
     let is_plain = flags & (ffi::Py_TPFLAGS_HEAPTYPE | ffi::Py_TPFLAGS_IMMUTABLETYPE)
         == ffi::Py_TPFLAGS_HEAPTYPE
@@ -157,7 +176,7 @@ fn class_of<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyType>> {
             .is_some_and(|get| get as usize == ffi::PyObject_GenericGetAttr as *const () as usize)
         && set
             .is_some_and(|set| set as usize == ffi::PyObject_GenericSetAttr as *const () as usize);
-    (is_plain && IS_AS_EXPECTED.load(Ordering::Relaxed)).then(|| object.get_type())
+    is_plain && IS_AS_EXPECTED.load(Ordering::Relaxed)
 }
 
 /// The classes in which attributes are looked up, in order, with their dicts.
@@ -168,7 +187,7 @@ fn bases<'py>(class: &Bound<'py, PyType>) -> Option<Vec<(*mut PyTypeObject, Boun
         let ty = base.as_ptr().cast::<PyTypeObject>();
         // SAFETY: attached; a class that its subclass keeps alive, whose dict is a new reference, or NULL with an exception.
         let dict = unsafe {
-            if (*ty).tp_flags & ffi::Py_TPFLAGS_HEAPTYPE == 0 && ty != object {
+            if !is_of_python(ty) && ty != object {
                 return None;
             }
             Bound::from_owned_ptr_or_opt(class.py(), ffi::PyType_GetDict(ty))
@@ -209,15 +228,37 @@ pub unsafe fn version_of(class: *mut PyTypeObject) -> u32 {
 /// The class of an object whose attributes may be compiled, and whether it was known.
 pub fn class_seen(object: &Bound<'_, PyAny>) -> Option<(usize, bool)> {
     let class = class_of(object)?;
+    register(&class).map(|(_, is_known)| (class.as_type_ptr() as usize, is_known))
+}
+
+/// The version of a class that is called to make an instance, if nothing but `__init__` has a part in that.
+pub fn made_by_init(class: &Bound<'_, PyType>) -> Option<u32> {
+    let (ty, object) = (class.as_type_ptr(), std::ptr::addr_of!(ffi::PyBaseObject_Type));
+    // SAFETY: two types that are alive.
+    let is_plain = unsafe {
+        let alloc = (*ty)
+            .tp_alloc
+            .is_some_and(|alloc| alloc as usize == ffi::PyType_GenericAlloc as *const () as usize);
+        let new = |ty: *const PyTypeObject| (*ty).tp_new.map(|new| new as usize);
+        alloc && new(ty) == new(object) && (*ty).tp_flags & ffi::Py_TPFLAGS_IS_ABSTRACT == 0
+    };
+    if !is_plain || !is_plain_class(class) {
+        return None;
+    }
+    register(class).map(|(version, _)| version)
+}
+
+/// Notes a class; its version, and whether it was known.
+fn register(class: &Bound<'_, PyType>) -> Option<(u32, bool)> {
     let ty = class.as_type_ptr();
     let address = ty as usize;
     // SAFETY: attached; a class that is alive.
     let version = unsafe { version_of(ty) };
     let known = version != 0 && with(address, |known| known.version == version).unwrap_or(false);
     if known {
-        return Some((address, true));
+        return Some((version, true));
     }
-    let slots = slots(&class)?;
+    let slots = slots(class)?;
     // SAFETY: as above.
     let version = unsafe {
         PyUnstable_Type_AssignVersionTag(ty);
@@ -226,15 +267,15 @@ pub fn class_seen(object: &Bound<'_, PyAny>) -> Option<(usize, bool)> {
     if version == 0 {
         return None;
     }
-    let weak = PyWeakrefReference::new(&class).ok()?.unbind();
+    let weak = PyWeakrefReference::new(class).ok()?.unbind();
     kind::name_class(address, class.name().ok()?.to_string());
     let mut classes = CLASSES.lock().ok()?;
     let classes = classes.get_or_insert_default();
     if classes.len() >= MANY {
-        classes.retain(|_, class| class.weak.bind(object.py()).upgrade().is_some());
+        classes.retain(|_, known| known.weak.bind(class.py()).upgrade().is_some());
     }
     classes.insert(address, Class { weak, version, slots, kinds: HashMap::new() });
-    Some((address, false))
+    Some((version, false))
 }
 
 /// What is known of a class.
@@ -244,20 +285,113 @@ fn with<T>(class: usize, use_it: impl FnOnce(&mut Class) -> T) -> Option<T> {
 
 /// The attributes of an instance of a class that is known, with their places.
 pub fn attributes<'py>(object: &Bound<'py, PyAny>) -> Vec<(i32, Bound<'py, PyAny>)> {
-    let (raw, class) = (object.as_ptr(), object.get_type_ptr());
-    let mut places = with(class as usize, |known| known.slots.clone()).unwrap_or_default();
-    // SAFETY: attached; the class has shared keys, so the instance has room for so many values.
+    let raw = object.as_ptr();
+    // SAFETY: attached, and the instance is alive: it keeps its attributes, or there are NULLs.
     unsafe {
-        let instance = raw.cast::<Instance>();
-        if (*class).tp_flags & INLINE_VALUES != 0 && (*instance).valid != 0 {
-            let count = key_count(class).min((*instance).capacity.into());
-            places.extend((0..count).map(|index| VALUES + 8 * index as i32));
+        let value = |place| Bound::from_borrowed_ptr_or_opt(object.py(), value_at(raw, place));
+        let all = |known: &mut Class| -> Vec<i32> { places(known, raw).collect() };
+        let places = with(object.get_type_ptr() as usize, all).unwrap_or_default();
+        places.into_iter().filter_map(|place| Some((place, value(place)?))).collect()
+    }
+}
+
+/// Where the attributes of an instance of a class that is known are.
+///
+/// # Safety
+/// Attached, and the instance is alive.
+unsafe fn places(known: &Class, raw: *mut PyObject) -> impl Iterator<Item = i32> + '_ {
+    // SAFETY: attached; if the class has shared keys, the instance has room for so many values.
+    let count = unsafe {
+        let (class, instance) = (ffi::Py_TYPE(raw), raw.cast::<Instance>());
+        match key_count(class) {
+            0 => 0,
+            _ if (*instance).valid == 0 => 0,
+            count => count.min((*instance).capacity.into()),
+        }
+    };
+    known.slots.iter().copied().chain((0..count).map(|index| VALUES + 8 * index as i32))
+}
+
+/// What is released with an instance of a class that is known, if freeing it runs no code of the program for the instance itself.
+///
+/// # Safety
+/// Attached, and the object is alive.
+pub unsafe fn values_of(object: *mut PyObject) -> Option<Vec<*mut PyObject>> {
+    // SAFETY: by contract; a type says where weak references are.
+    unsafe {
+        let ty = ffi::Py_TYPE(object);
+        let (version, weak) = (version_of(ty), (*ty).tp_weaklistoffset);
+        let is_plain = version != 0
+            && is_of_python(ty)
+            && (*ty).tp_finalize.is_none()
+            && (*ty).tp_del.is_none()
+            && (weak == 0 || value_at(object, weak as i32).is_null());
+        let has_no_dict = (*ty).tp_dictoffset == 0
+            || (*ty).tp_flags & INLINE_VALUES != 0
+                && value_at(object, DICT).is_null()
+                && (*object.cast::<Instance>()).valid != 0;
+        let values = |known: &mut Class| {
+            let values = places(known, object).map(|place| value_at(object, place));
+            let all = values.filter(|value| !value.is_null()).collect();
+            (known.version == version).then_some(all)
+        };
+        if is_plain && has_no_dict {
+            with(ty as usize, values).flatten()
+        } else {
+            None
         }
     }
-    // SAFETY: as above: attributes of the instance, which keeps them, or NULL.
-    let value =
-        |place| unsafe { Bound::from_borrowed_ptr_or_opt(object.py(), value_at(raw, place)) };
-    places.into_iter().filter_map(|place| Some((place, value(place)?))).collect()
+}
+
+/// Whether a class was made by Python code, as the functions that free its instances say.
+///
+/// # Safety
+/// Attached; a class that is alive.
+unsafe fn is_of_python(class: *mut PyTypeObject) -> bool {
+    // SAFETY: by contract.
+    let dealloc = unsafe { (*class).tp_dealloc };
+    dealloc.is_some_and(|dealloc| dealloc as usize == DEALLOC.load(Ordering::Relaxed))
+}
+
+/// Makes an instance without attributes; NULL: leave.
+///
+/// # Safety
+/// Attached; a class of `made_by_init`.
+pub unsafe extern "C" fn instantiate(class: *mut PyTypeObject) -> *mut PyObject {
+    // SAFETY: by contract. The collector may run later.
+    unsafe { cleared(ffi::PyType_GenericAlloc(class, 0)) }
+}
+
+/// Stores an attribute where there is none; 0: leave.
+///
+/// # Safety
+/// Attached; an instance without a dict that has a place there, and an item whose object is alive.
+pub unsafe extern "C" fn create(object: *mut PyObject, offset: i64, item: *const Item) -> u64 {
+    // SAFETY: by contract. Behind values is the order in which they were made.
+    unsafe {
+        let value = cleared((*item).object());
+        if value.is_null() {
+            return 0;
+        }
+        *object.byte_offset(offset as isize).cast::<*mut PyObject>() = value;
+        if (*ffi::Py_TYPE(object)).tp_flags & INLINE_VALUES != 0 {
+            let instance = object.cast::<Instance>();
+            let index = (offset - i64::from(VALUES)) / 8;
+            *order_of(instance).add((*instance).size.into()) = index as u8;
+            (*instance).size += 1;
+        }
+        1
+    }
+}
+
+/// # Safety
+/// An instance with values behind its head.
+unsafe fn order_of(instance: *mut Instance) -> *mut u8 {
+    // SAFETY: by contract.
+    unsafe {
+        let values = std::ptr::addr_of_mut!((*instance).values).cast::<*mut PyObject>();
+        values.add((*instance).capacity.into()).cast()
+    }
 }
 
 /// Notes what an attribute is.
@@ -302,10 +436,18 @@ pub fn has_own_class(class: &Bound<'_, PyType>) -> Result<bool, String> {
     Ok(!owned.iter().any(has))
 }
 
+/// Notes what is stored to an attribute of which nothing is known yet.
+pub fn expect(class: usize, offset: i32, kind: Kind) {
+    with(class, |known| {
+        known.kinds.entry(offset).or_insert(kind);
+    });
+}
+
 /// Where instances of a class have an attribute, or why it is not compiled.
 pub fn attribute<'py>(
     class: &Bound<'py, PyType>,
     name: &Bound<'py, PyString>,
+    stores: bool,
 ) -> Result<Attribute<'py>, String> {
     let ty = class.as_ptr().cast::<PyTypeObject>();
     let why = |what: &str| format!("the attribute {}, {what}", name.to_string_lossy());
@@ -341,7 +483,8 @@ pub fn attribute<'py>(
         return Err(why("a property"));
     }
     if let Some(place) = place {
-        if with(ty as usize, |known| known.kinds.contains_key(&place)).unwrap_or(false) {
+        let is_there = with(ty as usize, |known| known.kinds.contains_key(&place));
+        if stores || is_there == Some(true) {
             return Ok(value(place, true));
         }
     }

@@ -4,11 +4,13 @@
 //! made at most has the collector run later, and only what `is_plain` says so of is freed at once.
 
 use crate::buffers;
+use crate::instances;
 use crate::kind::Kind;
 use crate::lists::{cleared, Item};
-use crate::python::{self, type_of, CellObject, LONG_SIZE};
+use crate::python::{self, type_of, CellObject, OfAddress, LONG_SIZE};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
 pub fn int_type() -> usize {
@@ -121,12 +123,12 @@ pub unsafe fn are_plain(objects: &[*mut PyObject]) -> bool {
         return true;
     }
     // Of objects with several references: how many of them go. What is freed loses its items.
-    let mut gone: HashMap<*mut PyObject, isize> = HashMap::new();
+    let mut gone: HashMap<usize, isize, BuildHasherDefault<OfAddress>> = HashMap::default();
     while let Some(object) = work.pop() {
         // SAFETY: as above.
         let (ty, references) = unsafe { (type_of(object), ffi::Py_REFCNT(object)) };
         if references > 1 {
-            let count = gone.entry(object).or_insert(0);
+            let count = gone.entry(object as usize).or_insert(0);
             *count += 1;
             if *count < references {
                 continue;
@@ -140,7 +142,13 @@ pub unsafe fn are_plain(objects: &[*mut PyObject]) -> bool {
             continue;
         }
         // SAFETY: as above.
+        if let Some(values) = unsafe { instances::values_of(object) } {
+            work.extend(values.into_iter().filter(may_matter));
+            continue;
+        }
+        // SAFETY: as above.
         let Some(items) = (unsafe { items_of(object) }) else { return false };
+        gone.reserve(items.len());
         work.extend(items.iter().copied().filter(may_matter));
     }
     true

@@ -129,6 +129,7 @@ names! {
     module = "__module__",
     name = "__name__",
     class = "__class__",
+    init = "__init__",
     get_item = "__getitem__",
     set_item = "__setitem__",
     reduce = "__reduce__",

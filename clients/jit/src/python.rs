@@ -5,6 +5,7 @@
 
 use pyo3::ffi::{self, PyFunctionObject, PyObject, PyTypeObject, Py_ssize_t};
 use std::ffi::{c_int, c_void};
+use std::hash::Hasher;
 
 /// `PyThreadState`.
 #[repr(C)]
@@ -151,6 +152,24 @@ extern "C" {
     pub fn PyUnstable_Type_AssignVersionTag(class: *mut PyTypeObject) -> c_int;
     pub fn PyEval_GetFrameLocals() -> *mut PyObject;
     pub fn PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
+}
+
+/// A hash of addresses, of which many are looked up.
+#[derive(Default)]
+pub struct OfAddress(u64);
+
+impl Hasher for OfAddress {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize((*byte).into()));
+    }
+
+    fn write_usize(&mut self, address: usize) {
+        self.0 = (self.0 ^ address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// The type of an object.

@@ -98,6 +98,8 @@ pub enum Meaning {
     Math(&'static str),
     /// A Python function.
     Function,
+    /// A class, perhaps one whose instances are made.
+    Class,
     Other,
 }
 
@@ -145,6 +147,14 @@ impl Callee {
     }
 }
 
+/// What an attribute is looked up for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    Load,
+    Call,
+    Store,
+}
+
 /// A method that an instruction calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Special {
@@ -175,8 +185,9 @@ pub trait Resolve {
     /// The attribute of a module.
     fn attribute(&mut self, module: usize, name: u32) -> Result<Literal>;
     /// The attribute of instances of a class, or the method that is called.
-    fn instance_attribute(&mut self, class: usize, name: u32, is_called: bool)
-        -> Result<Attribute>;
+    fn instance_attribute(&mut self, class: usize, name: u32, usage: Usage) -> Result<Attribute>;
+    /// The `__init__` of a class whose instances are made by nothing but that.
+    fn init(&mut self, class: usize) -> Result<usize>;
     /// The function that instances of a class have for an instruction.
     fn special(&mut self, class: usize, name: Special) -> Result<usize>;
     /// Whether values of a kind are instances of a class.

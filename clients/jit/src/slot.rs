@@ -126,6 +126,8 @@ pub struct Exit {
     pub callee: Slot,
     /// For a call in progress that the interpreter makes again: which value of the stack is replaced by what continues it (`Continuation`).
     pub resumes: Option<usize>,
+    /// For a call of a class: the instance, whose `__init__` is in progress.
+    pub instance: Slot,
     /// The words that are references of the frame's own, to be released when the slots have theirs.
     pub owned: Vec<u16>,
 }

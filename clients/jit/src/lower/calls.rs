@@ -2,6 +2,7 @@
 
 use super::{Flow, Lowering, MOST_ARGUMENTS};
 use crate::context;
+use crate::instances::instantiate;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::resolve::{Meaning, Passed, Result, Special, Target};
 use crate::slot::Cause;
@@ -45,6 +46,14 @@ impl Lowering<'_, '_> {
                 let target = Target::Known(*address);
                 let arguments = self.parameters(target, arguments, names)?;
                 return self.call_function(target, &callable, &arguments, start - 2);
+            }
+            (Meaning::Class, _) => {
+                let init = self.resolve.init(*address)?;
+                let (target, init) = (Target::Known(init), Val::plain(Kind::Constant(init)));
+                let instance = Val::plain(Kind::Instance(*address)); // it has no word yet
+                let all: Vec<Val> = std::iter::once(instance).chain(arguments).collect();
+                let arguments = self.parameters(target, &all, names)?;
+                return self.call_function(target, &init, &arguments, start - 2);
             }
             _ if !names.is_empty() => return Err("keywords for what is no Python function".into()),
             (Meaning::Range, arguments) if arguments.iter().any(|a| a.kind.is_float()) => {
@@ -102,7 +111,9 @@ impl Lowering<'_, '_> {
         let place = self.stack.len().checked_sub(count + 2);
         let callable = place.and_then(|place| self.stack.get(place));
         callable.is_some_and(|callable| match callable.kind {
-            Kind::Constant(address) => self.resolve.meaning(address) == Meaning::Function,
+            Kind::Constant(address) => {
+                matches!(self.resolve.meaning(address), Meaning::Function | Meaning::Class)
+            }
             Kind::Function(_) => true,
             _ => false,
         })
@@ -230,6 +241,23 @@ impl Lowering<'_, '_> {
         self.call_compiled(target, &function, &arguments, operand, true)
     }
 
+    /// Makes the instance in the place of the first argument if a class is called. All that may leave before the call has been looked at.
+    fn instance_for(&mut self, returns: &Kind, arguments: &mut [Val]) -> Result<Option<Val>> {
+        let Some(first) = arguments.first_mut() else { return Ok(None) };
+        let (Kind::Instance(class), true) = (&first.kind, first.words.is_empty()) else {
+            return Ok(None);
+        };
+        if *returns != Kind::None {
+            return Err(
+                "a call of a class whose __init__ returns something, or is in progress".into()
+            );
+        }
+        let address = self.int(*class as i64);
+        let made = self.made(instantiate as *const () as usize, &[address]);
+        *first = Val::new(first.kind.clone(), &[made]);
+        Ok(Some(Val { owned: true, ..first.clone() }))
+    }
+
     /// A call of a compiled function, without a frame. `is_special`: the instruction is no call, so no frame of the interpreter can wait there.
     fn call_compiled(
         &mut self,
@@ -268,6 +296,8 @@ impl Lowering<'_, '_> {
         let frames = if self.around.is_some() { 2 } else { 1 };
         let none_left = self.b.ins().icmp_imm(IntCC::SignedLessThan, self.depth, frames);
         self.leave_if(none_left, Cause::Depth);
+        let mut arguments = arguments.to_vec();
+        let instance = self.instance_for(&returns, &mut arguments)?;
         let slot = if let Some(slot) = self.arguments {
             slot
         } else {
@@ -285,7 +315,7 @@ impl Lowering<'_, '_> {
         };
         let function = Val::new(Kind::Object, &[function]);
         let behind = callee.closure.then_some((&Kind::Object, &function));
-        for (kind, argument) in callee.parameters.iter().zip(arguments).chain(behind) {
+        for (kind, argument) in callee.parameters.iter().zip(&arguments).chain(behind) {
             for word in self.as_kind(kind, argument)? {
                 if place >= MOST_ARGUMENTS {
                     return Err("a call with so many arguments".into());
@@ -312,9 +342,9 @@ impl Lowering<'_, '_> {
             return Err("internal: a call without results".into());
         };
         // The callee has exited, or its result does not fit: this frame exits too, with `instr_ptr` at the CALL.
-        let repeats = self.source.repeats_calls || is_special;
+        let repeats = self.source.repeats_calls || is_special || instance.is_some();
         let ((locals, stack), beside) = if repeats {
-            (self.before.clone(), Vec::new())
+            (self.before.clone(), instance.iter().cloned().collect())
         } else {
             ((self.locals.clone(), self.stack.clone()), self.taken.clone())
         };
@@ -322,9 +352,11 @@ impl Lowering<'_, '_> {
             self.exit_here(Cause::Repeat)
         } else {
             let exit = self.exit(locals, stack, Cause::Call, Some(function), beside);
-            let resumes = repeats && (callee.stores || !self.source.repeats_calls);
+            let stores = callee.stores || instance.is_some();
+            let resumes = repeats && (stores || !self.source.repeats_calls);
             let pending = self.pending.last_mut().ok_or("internal: no exit")?;
             pending.resumes = resumes.then_some(operand);
+            pending.instance.clone_from(&instance);
             exit
         };
         let go_on = self.b.create_block();
@@ -334,6 +366,9 @@ impl Lowering<'_, '_> {
         // What it was read from may be released when its cell is stored.
         let object =
             if callee.uses_cells && self.source.cells_change { self.int(0) } else { object };
+        if let Some(instance) = instance {
+            return Ok((instance, callee.stores));
+        }
         let result = match returns {
             INT | FLOAT => {
                 let float = returns == FLOAT;

@@ -4,9 +4,9 @@
 //! one for which code was compiled is compared at each entry (`depend`).
 
 use super::Lowering;
-use crate::instances::{DICT, VALID};
+use crate::instances::{create, expect, DICT, VALID};
 use crate::kind::{Kind, Val};
-use crate::resolve::{Attribute, Result};
+use crate::resolve::{Attribute, Result, Usage};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{InstBuilder, Value};
@@ -28,7 +28,8 @@ impl Lowering<'_, '_> {
     /// `object.name`, or the method of that name and the object.
     pub(super) fn load_attribute(&mut self, object: Val, name: u32, is_called: bool) -> Result<()> {
         let (class, word) = (Self::class_of(&object)?, Self::word(&object)?);
-        match self.resolve.instance_attribute(class, name, is_called)? {
+        let usage = if is_called { Usage::Call } else { Usage::Load };
+        match self.resolve.instance_attribute(class, name, usage)? {
             Attribute::Value { offset, inline, kind } => {
                 if is_called {
                     return Err("a call of what an attribute refers to".into());
@@ -60,12 +61,12 @@ impl Lowering<'_, '_> {
         Ok(())
     }
 
-    /// `object.name = value`, where there is one. An object whose dict was made is left to the interpreter: the dict has a version.
+    /// `object.name = value`. An object whose dict was made is left to the interpreter: the dict has a version.
     pub(super) fn store_attribute(&mut self, name: u32) -> Result<()> {
         let (object, value) = (self.pop()?, self.pop()?);
         let (class, word) = (Self::class_of(&object)?, Self::word(&object)?);
-        let Attribute::Value { offset, inline, .. } =
-            self.resolve.instance_attribute(class, name, false)?
+        let Attribute::Value { offset, inline, kind } =
+            self.resolve.instance_attribute(class, name, Usage::Store)?
         else {
             return Err("a store to an attribute that instances do not have".into());
         };
@@ -76,8 +77,23 @@ impl Lowering<'_, '_> {
             self.guard(is_made);
         }
         let old = self.b.ins().load(I64, self.of_items, word, offset);
-        self.require(old);
+        let [there, end] = [(); 2].map(|()| self.b.create_block());
+        let none = self.cold_block();
+        self.b.ins().brif(old, there, &[], none, &[]);
+        self.b.switch_to_block(there);
         let place = self.b.ins().iadd_imm(word, i64::from(offset));
-        self.store_at(place, &value).map(drop)
+        let stored = self.store_at(place, &value)?;
+        self.b.ins().jump(end, &[]);
+        self.b.switch_to_block(none);
+        let (values, tuples) = self.boxed_all(std::slice::from_ref(&value))?;
+        let slot = self.store_items(&values)?;
+        let (item, offset_of) = (self.b.ins().stack_addr(I64, slot, 0), self.int(offset.into()));
+        self.changed_with(create as *const () as usize, &[word, offset_of, item], &tuples);
+        self.b.ins().jump(end, &[]);
+        self.b.switch_to_block(end);
+        if kind.is_none() && stored != Kind::Object {
+            expect(class, offset, stored);
+        }
+        Ok(())
     }
 }

@@ -128,6 +128,7 @@ struct Pending {
     /// What it owns beside the slots.
     beside: Vec<Val>,
     resumes: Option<usize>,
+    instance: Option<Val>,
 }
 
 enum Flow {
@@ -575,7 +576,7 @@ impl Lowering<'_, '_> {
     ) -> Block {
         let block = self.cold_block();
         let instruction = self.restart.as_ref().map_or(self.instruction, |again| again.instruction);
-        let resumes = None;
+        let (resumes, instance) = (None, None);
         self.pending.push(Pending {
             block,
             instruction,
@@ -585,6 +586,7 @@ impl Lowering<'_, '_> {
             callee,
             beside,
             resumes,
+            instance,
         });
         block
     }
@@ -670,6 +672,7 @@ impl Lowering<'_, '_> {
                 cause: exit.cause,
                 callee: exit.callee.as_ref().map_or(Slot::Empty, slot),
                 resumes: exit.resumes,
+                instance: exit.instance.as_ref().map_or(Slot::Empty, slot),
                 owned: owned.map(|(_, word)| place(&word)).collect(),
             });
             stores.push((order, exit.block, stores.len()));

@@ -56,13 +56,31 @@ impl Lowering<'_, '_> {
     /// The values that the current instruction consumes and that have references of their own: guards are emitted for their release.
     pub(super) fn before_consuming(&mut self, count: usize) -> Vec<Val> {
         let start = self.stack.len().saturating_sub(count);
-        if !self.stack.iter().skip(start).any(|value| value.owned) {
-            return Vec::new();
+        let owned = |this: &Self| -> Vec<Val> {
+            this.stack.iter().skip(start).filter(|value| value.owned).cloned().collect()
+        };
+        let taken = owned(self);
+        if taken.is_empty() || self.is_handed_on(start, &taken) {
+            return taken;
         }
         self.secure();
-        let taken: Vec<Val> = self.stack.iter().skip(start).filter(|v| v.owned).cloned().collect();
+        let taken = owned(self);
         self.may_release(&taken);
         taken
+    }
+
+    /// Whether what is consumed is a value alone that a list or an instance gets, which has another reference then.
+    fn is_handed_on(&self, start: usize, taken: &[Val]) -> bool {
+        let [value] = taken else { return false };
+        let place = start + 1; // the container is above the value
+        let keeps = |container: &Val| match self.instruction.opcode {
+            op::STORE_SUBSCR => matches!(container.kind, Kind::List(_)),
+            op::STORE_ATTR => matches!(container.kind, Kind::Instance(_)),
+            _ => false,
+        };
+        value.kind.is_reference()
+            && self.stack.get(start).is_some_and(|first| first.owned)
+            && self.stack.get(place).is_some_and(keeps)
     }
 
     /// A store releases an item, from which a value on the stack below what is consumed may be borrowed.
