@@ -226,6 +226,54 @@ class Attributes(ObjectCase):
         point.total = lambda: 1
         self.assertEqual(made.f(point), 15)
 
+    def test_truth(self):
+        for body in ("pass", "def __len__(self): return 0", "def __bool__(self): return self.x > 2"):
+            with self.subTest(body):
+                self.same(f"""
+    class Derived(Point):
+        {body}
+    def arguments():
+        return [Derived(n, 1) for n in range(5)], Slotted(1, 2)
+    def f(points, other):
+        total = 0
+        for p in points:
+            if p:
+                total += p.x
+            total += 10 if not p else 100
+            other = other and p or other
+        return total, other.x, bool(other)
+                """)
+        made = define(POINT + """
+    def f(p):
+        total = 0
+        for i in range(3):
+            total += 1 if p else 10
+        return total
+        """)
+        self.compiled(made.f, made.Point(1, 2))
+        made.Point.__bool__ = lambda self: False
+        self.assertEqual(made.f(made.Point(1, 2)), 30)
+
+    def test_a_class_of_an_attribute_that_changes(self):
+        made = define(POINT + """
+    class Holder:
+        def __init__(self, p):
+            self.p = p
+    def f(h):
+        total = 0
+        for i in range(3):
+            total += h.p.x + h.p.K
+        return total
+        """)
+        holder = made.Holder(made.Point(1, 2))
+        self.compiled(made.f, holder)
+        for k in range(3):
+            made.Point.K = k
+            self.assertEqual(made.f(holder), 3 + 3 * k)
+            self.assertTrue(self.jit.stats(made.f)["versions"], self.jit.explain(made.f))
+        made.Point.__getattribute__ = lambda self, name: 9
+        self.assertEqual(made.f(holder), 54)
+
     def test_a_class_is_not_kept(self):
         import gc
         import weakref

@@ -401,7 +401,9 @@ impl<'py, 'a> Resolver<'py, 'a> {
     /// A class whose instances were seen, and its version then.
     fn class(&self, address: usize) -> Result<(Bound<'py, PyType>, u32), String> {
         let found = instances::class(self.function.py(), address);
-        found.ok_or_else(|| "a class that has changed".into())
+        found.ok_or_else(|| {
+            "a class that is gone, or whose attributes are not compiled any more".into()
+        })
     }
 
     /// Remembers that a class is as it was, and has this function, or the class itself.
@@ -598,6 +600,17 @@ impl Resolve for Resolver<'_, '_> {
         let found = found.ok_or("an item of an instance")?;
         self.depend_on_class(&class, version, &found)?;
         Ok(found.as_ptr() as usize)
+    }
+
+    fn is_true(&mut self, class: usize) -> Result<(), String> {
+        let (class, version) = self.class(class)?;
+        let names = parts::names(class.py());
+        for name in [&names.bool, &names.len] {
+            if instances::in_class(&class, name.bind(class.py()))?.is_some() {
+                return Err("the truth of an instance whose class has a method for it".into());
+            }
+        }
+        self.depend_on_class(&class, version, class.as_any())
     }
 
     fn is_instance(&mut self, kind: &Kind, class: usize) -> Result<bool, String> {

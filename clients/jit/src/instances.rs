@@ -274,7 +274,11 @@ fn register(class: &Bound<'_, PyType>) -> Option<(u32, bool)> {
     if classes.len() >= MANY {
         classes.retain(|_, known| known.weak.bind(class.py()).upgrade().is_some());
     }
-    classes.insert(address, Class { weak, version, slots, kinds: HashMap::new() });
+    // What is known of a class holds on when it changes; another one may be at the same address.
+    let is_same =
+        |known: &Class| known.weak.bind(class.py()).upgrade().is_some_and(|known| known.is(class));
+    let kinds = classes.remove(&address).filter(is_same).map(|known| known.kinds);
+    classes.insert(address, Class { weak, version, slots, kinds: kinds.unwrap_or_default() });
     Some((version, false))
 }
 
@@ -402,13 +406,12 @@ pub fn note(class: usize, place: i32, kind: Option<Kind>) {
     });
 }
 
-/// The class of a kind, if it is still alive, and its version when its attributes were found.
+/// The class of a kind, if it is still alive, and its version.
 pub fn class(py: Python<'_>, address: usize) -> Option<(Bound<'_, PyType>, u32)> {
-    let (weak, version) = with(address, |known| (known.weak.clone_ref(py), known.version))?;
+    let weak = with(address, |known| known.weak.clone_ref(py))?;
     let class = weak.bind(py).upgrade()?.cast_into::<PyType>().ok()?;
-    // SAFETY: attached; the class is alive.
-    let same = unsafe { version_of(class.as_ptr().cast()) } == version;
-    Some((class, version)).filter(|_| same)
+    let (version, _) = is_plain_class(&class).then(|| register(&class))??;
+    Some((class, version))
 }
 
 /// What a class and its bases have for a name, as an instance finds it.

@@ -128,6 +128,8 @@ macro_rules! names {
 names! {
     module = "__module__",
     name = "__name__",
+    bool = "__bool__",
+    len = "__len__",
     class = "__class__",
     init = "__init__",
     get_item = "__getitem__",

@@ -190,6 +190,8 @@ pub trait Resolve {
     fn init(&mut self, class: usize) -> Result<usize>;
     /// The function that instances of a class have for an instruction.
     fn special(&mut self, class: usize, name: Special) -> Result<usize>;
+    /// That instances of a class are true, since it does not say what they are.
+    fn is_true(&mut self, class: usize) -> Result<()>;
     /// Whether values of a kind are instances of a class.
     fn is_instance(&mut self, kind: &Kind, class: usize) -> Result<bool>;
     fn meaning(&self, address: usize) -> Meaning;

@@ -61,6 +61,10 @@ impl Lowering<'_, '_> {
                 Ok(self.b.ins().fcmp(FloatCC::NotEqual, word, zero))
             }
             Kind::None => Ok(self.int(0)),
+            Kind::Instance(class) => {
+                self.resolve.is_true(class)?;
+                Ok(self.int(1))
+            }
             Kind::Buffer { .. } => {
                 let size = self.buffer_length(value)?;
                 Ok(self.b.ins().icmp_imm(IntCC::NotEqual, size, 0))
