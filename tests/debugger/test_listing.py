@@ -4,6 +4,7 @@ import bdb
 import unittest
 
 from debugger_support import LOOP, DebuggerCase, pdb_session, run_python
+from ferrule_debugger.turns import WITHOUT_GIL
 
 
 class Lists(DebuggerCase):
@@ -25,10 +26,14 @@ class Lists(DebuggerCase):
             thread.join()               # joins
         """)
         said = run_python(["-m", "ferrule_debugger", program.path],
-                          f"b {program.line('work')}\nc\nthreads\nthreads x\nhelp threads\nq\n")
-        self.assertRegex(said, r"\n> \d+ worker: .*program\.py\(%d\)work\(\)\n" % program.line("work"))
-        self.assertRegex(said, r"  \d+ waiter \(daemon\): .*program\.py\(%d\)waits\(\)\n" % program.line("waits"))
-        self.assertRegex(said, r"  1 MainThread: .*program\.py\(%d\)<module>\(\)\n" % program.line("joins"))
+                          f"b {program.line('work')}\nc\nthreads\np 'wait'\nthreads wait\nthreads\nthreads x\nhelp threads\nq\n")
+        places = rf"program\.py\({program.line('waits')}\)waits", rf"program\.py\({program.line('joins')}\)<module>"
+        # Without the GIL the innermost frame is all that is known, unless threads wait.
+        innermost = (r"threading\.py\(\d+\)wait", r"threading\.py\(\d+\)join") if WITHOUT_GIL else places
+        for text, (waiter, main) in zip(said.split("'wait'"), (innermost, places), strict=True):
+            self.assertRegex(text, r"\n(\(Pdb\) )?> \d+ worker: .*program\.py\(%d\)work\(\)\n" % program.line("work"))
+            self.assertRegex(text, rf"  \d+ waiter \(daemon\): .*{waiter}\(\)\n")
+            self.assertRegex(text, rf"  1 MainThread: .*{main}\(\)\n")
         self.assertIn("*** Invalid argument: x", said)
         self.assertIn("List the threads", said)
 

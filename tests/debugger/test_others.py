@@ -4,6 +4,7 @@ import re
 import unittest
 
 from debugger_support import TypedCase
+from ferrule_debugger.turns import WITHOUT_GIL
 
 THREADS = """
     import threading, time
@@ -21,7 +22,7 @@ THREADS = """
     threads.append(threading.Thread(target=wait, name="waiter", daemon=True))
     for thread in threads:
         thread.start()
-    while len(counts) < 2:
+    while len(counts) < 2 or not end._cond._waiters:
         time.sleep(0.001)
     main = 1                            # main
     while not go:
@@ -58,15 +59,22 @@ class OthersCase(TypedCase):
 
 class Threads(OthersCase):
     def test_look(self):
-        said = self.typed(THREADS, "b {main}", "c", "thread b", "p ('name', name)", "up", "thread waiter", "w", "thread", "p ('main', main_is := 1)",
-                          "thread 1", "thread nobody", "thread MainThread", "help thread", "q")
-        self.assertIn("('name', 'b')", said)
-        self.assertIn("threading.py", said)
-        self.assertRegex(said, r"\(Pdb\)   \[\d+ frames of threading\]\n> \S*program\.py\(%d\)wait\(\)\n-> .*\n  \[\d+ frames of threading\]\n"
-                         % self.source.line("waits"))
-        self.assertEqual(said.count(self.at("main", "<module>")), 4)      # the stop, and three ways back
-        self.assertIn("*** There is no thread nobody", said)
-        self.assertIn("Look at another thread", said)
+        for waits in ((), ("threads wait",)):
+            with self.subTest(waits):
+                said = self.typed(THREADS, "b {main}", "c", *waits, "thread b", "p ('name', name)", "up", "thread waiter", "w", "thread",
+                                  "p ('main', main_is := 1)", "thread 1", "thread nobody", "thread MainThread", "help thread", "q")
+                self.assertIn("('name', 'b')", said)
+                self.assertIn("threading.py", said)
+                if waits or not WITHOUT_GIL:
+                    self.assertNotIn("*** Oldest frame", said)
+                    self.assertRegex(said, r"\(Pdb\)   \[\d+ frames of threading\]\n> \S*program\.py\(%d\)wait\(\)\n-> .*\n"
+                                           r"  \[\d+ frames of threading\]\n" % self.source.line("waits"))
+                else:       # the innermost frame is all that is shown
+                    self.assertIn("*** Oldest frame", said)
+                    self.assertRegex(said, r"(\(Pdb\) > \S*threading\.py\(\d+\)wait\(\)\n-> .*\n){2}\(Pdb\) ")
+                self.assertEqual(said.count(self.at("main", "<module>")), 4)      # the stop, and three ways back
+                self.assertIn("*** There is no thread nobody", said)
+                self.assertIn("Look at another thread", said)
 
     def test_steps_in_one(self):
         said = self.typed(THREADS, "b {main}", "c", "cl 1", "thread b", "n", "p ('first', name)", "n", "n", "n", "p ('fourth', name)",
@@ -81,7 +89,7 @@ class Threads(OthersCase):
                           "threads go", "!go.append(1)", "thread 1", "return", "c", "q")
         self.assertIn(f"--Return--\n[b]\n{self.at('worked', 'work')}->'b'\n", said)
         self.assertIn("(Pdb) 'b'\n", said)
-        said = self.typed(THREADS, "b {main}", "c", "cl 1", "thread waiter", "threads wait", "!end.set()", "until", "p 'until'",
+        said = self.typed(THREADS, "b {main}", "c", "cl 1", "threads wait", "thread waiter", "!end.set()", "until", "p 'until'",
                           "threads go", "thread MainThread", "n", "!go.append(1)", "c", "q")
         self.assertRegex(said, r"wait\(\)\n-> return \S+ +# waited\n\(Pdb\) 'until'")
         said = self.typed(THREADS, "b {main}", "c", "cl 1", "thread b", "threads wait", "!end.set()", "until {worked}", "p 'until'",

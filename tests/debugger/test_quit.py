@@ -101,6 +101,34 @@ class Ends(DebuggerCase):
         self.assertNotIn("restarted", said)
         self.assertEqual(said.count("main cleaned up"), 1, said)
 
+    def test_at_a_jump(self):
+        # CPython finds no handler in the frame for what a callback of such a jump raises.
+        program = self.program("""
+            def f(n):
+                try:
+                    while n: n += 1         # loop
+                finally:
+                    print("cleaned up", n)
+            f(1)
+        """)
+        for typed, n in (("", 1), ("c\n", 2), ("c\nn\n", 3), ("cl 1\nn\nn\n", 3)):
+            with self.subTest(typed):
+                said = run_python(["-m", "ferrule_debugger", program.path], f"b {program.line('loop')}\nc\n{typed}q\n")
+                self.assertEqual(said.count("cleaned up"), 1, said)
+                self.assertIn(f"cleaned up {n}\n", said)
+
+    def test_in_a_thread_while_another_one_jumps(self):
+        jumps = """
+    def jumps():
+        try:
+            while True: pass
+        finally:
+            print("jumps cleaned up")
+    threading.Thread(target=jumps).start()"""
+        said = self.left(THREADS.format(jumps.strip(), "thread.join()"), "work", "q")
+        for name in ("main", "busy", "jumps"):
+            self.assertEqual(said.count(f"{name} cleaned up"), 1, said)
+
     def test_run_in_a_thread(self):
         said = self.left(THREADS.format("pass", "for_ever.get()"), "work", "run", "p 'again'", "c", "p 'n', n", "q")
         self.assertEqual((said.count("begins"), said.count("main cleaned up")), (2, 2), said)

@@ -10,7 +10,7 @@ import threading
 
 from . import breakpoints
 from .catching import is_library
-from .events import CATCH_RAISED, CATCH_UNCAUGHT, DISABLE
+from .events import CATCH_RAISED, CATCH_UNCAUGHT, DISABLE, INSTRUCTIONS
 from .others import wait_while_held
 from .session import session
 from .turns import WITHOUT_GIL
@@ -40,6 +40,7 @@ class _Thread(threading.local):
     stepper = None      # the debugger that steps in this thread, or has only just ended a step
     serves = False      # whether it is one of the debugger's own
     missed = None       # id of an exception that a callee had no room to stop for
+    raises = None       # an exception that its next instruction raises
 
 
 thread = _Thread()
@@ -55,6 +56,8 @@ def _line_at(code, offset):
 def _interrupt():
     """Do what was typed at another thread's prompt: wait, stop, or leave this thread by an exception."""
     frame = _getframe(2)
+    while frame.f_globals is globals():
+        frame = frame.f_back
     if frame.f_globals.get("__package__") != __package__:
         if not is_library(frame.f_code):    # it may have a lock that another thread needs
             wait_while_held()
@@ -97,6 +100,17 @@ def _stop_at(place, frame, line):
 
 
 def _at_jump(code, offset, destination):
+    try:
+        return _looked_at_jump(code, offset, destination)
+    except BaseException as error:
+        # CPython 3.13 finds no handler in the frame for what a callback of a jump raises: it looks for one at a wrong instruction.
+        if not session.at_next_instruction(code):
+            raise
+        thread.raises = error
+        return None
+
+
+def _looked_at_jump(code, offset, destination):
     keep = DISABLE
     if session.events.interrupting:
         _interrupt()
@@ -110,7 +124,7 @@ def _at_jump(code, offset, destination):
     entry = _entries.get(id(code))
     if entry is None:
         return None
-    frame = _getframe(1)
+    frame = _getframe(2)
     stepper = thread.stepper
     if (stepper is None or not stepper.at_step(frame, line)) and line in entry.lines:
         _stop_at(entry.lines[line], frame, line)
@@ -162,6 +176,11 @@ def _at_stop_iteration(code, offset, exception):
 
 
 def _at_instruction(code, offset):
+    error, thread.raises = thread.raises, None
+    if error is not None:
+        session.events.unwatch(code, INSTRUCTIONS, False)
+        session.end_if_idle()
+        raise error
     frame = _getframe(1)
     if (watcher := _watcher(frame)) is not None:
         watcher.at_instruction(frame)

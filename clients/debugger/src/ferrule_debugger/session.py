@@ -7,7 +7,7 @@ import threading
 
 from . import catching
 from .breakpoints import places_in, real_path
-from .events import Events
+from .events import INSTRUCTIONS, Events
 from .finding import code_of_functions, finder
 from .index import CodeIndex, lines_of
 
@@ -137,6 +137,16 @@ class Session:
                 self.end_if_idle()
             leave_loop()
             raise exception
+
+    def at_next_instruction(self, code):
+        """Report the next instruction of a code object, also if no debugger is in force any more. False: no tool id is free."""
+        with self.lock:
+            if self.events.tool is None:
+                if not self.events.start():
+                    return False
+                self.events.call(self.callbacks)
+            self.events.watch(code, INSTRUCTIONS)
+            return True
 
     def stop_in(self, thread, debugger, command, frame, line):
         """Have a debugger stop another thread, or start a command for one of its frames there. False: it cannot."""
