@@ -2,6 +2,7 @@
 
 import sys
 import unittest
+from unittest import mock
 
 from debugger_support import DebuggerCase, Scripted, at, needs_hooks
 from ferrule_debugger import at_events
@@ -86,6 +87,25 @@ class Events(DebuggerCase):
                                    at("body", **condition), lambda debugger, frame: debugger.set_until(
                                        frame, self.source.line("loop last")) or "unused", "continue")
         self.assertEqual(stops[-1], ("line", "body"))
+
+    @needs_hooks
+    def test_a_command_sets_only_what_changes(self):
+        import framehook
+
+        calls, found = [], []
+
+        def counted(place, name):
+            function = getattr(place, name)
+            return mock.patch.object(place, name, lambda *arguments: (calls.append(name), function(*arguments))[1])
+
+        with (counted(sys.monitoring, "set_local_events"), counted(sys.monitoring, "set_events"), counted(framehook, "enable_for_code"),
+              counted(framehook, "hooks")):
+            for command, count, last in (("next", 6, "body"), ("until", 2, "loop last")):
+                debugger = Scripted(self.source, at("body", temporary=True), "continue", command, lambda debugger, frame: calls.clear(),
+                                    *[command] * (count - 1), lambda debugger, frame: found.append(list(calls)))
+                debugger.runcall(self.names["loop"], 9)
+                self.assertEqual(debugger.stops[-1], ("line", last))
+        self.assertEqual(found, [[], []])
 
     @needs_hooks
     def test_over_a_recursion(self):

@@ -189,9 +189,12 @@ def _at_instruction(code, offset):
 def _at_start(view):
     """A frame hook was called. True: it should be called for this code object again."""
     stepper, entry = thread.stepper, _entries.get(id(view.code))
-    if entry is None or not entry.watches:
+    if entry is None:
         return False
-    return stepper is None or stepper.at_start(view)
+    again = bool(entry.watches) and (stepper is None or stepper.at_start(view))
+    if not again:
+        entry.disabled(view.code)
+    return again
 
 
 session.at_start = _at_start

@@ -4,6 +4,7 @@ import bdb
 import inspect
 import linecache
 import opcode
+import operator
 import os
 import sys
 import threading
@@ -13,7 +14,7 @@ from .at_events import thread
 from .catching import RUNNERS, is_own
 from .events import ALL_LINES, CATCH_RAISED, INSTRUCTIONS, NO_LINES
 from .others import current_task
-from .per_thread import RUNNING, STEPPING, WATCHING, Here, MadeOnce, OfThread, Watched
+from .per_thread import RUNNING, STEPPING, WATCHING, MadeOnce, OfThreads, Watched, of_thread
 from .session import leave_loop, session
 
 
@@ -63,16 +64,17 @@ class Bdb(bdb.Bdb):
     watch events of one or two frames. Only `step` traces, with sys.settrace() in its thread.
     """
 
-    _here = MadeOnce(Here)
+    _of_threads = MadeOnce(OfThreads)
+    _here = property(operator.attrgetter("_of_threads.here"))
     _runs_in = None     # the thread that runs a statement
-    stopframe = OfThread()
-    returnframe = OfThread()
-    stoplineno = OfThread()
-    botframe = OfThread()
-    enterframe = OfThread()
-    frame_returning = OfThread()
-    trace_opcodes = OfThread()
-    frame_trace_lines_opcodes = OfThread()
+    stopframe = of_thread("stopframe")
+    returnframe = of_thread("returnframe")
+    stoplineno = of_thread("stoplineno")
+    botframe = of_thread("botframe")
+    enterframe = of_thread("enterframe")
+    frame_returning = of_thread("frame_returning")
+    trace_opcodes = of_thread("trace_opcodes")
+    frame_trace_lines_opcodes = of_thread("frame_trace_lines_opcodes")
 
     # --- Begin and end. -------------------------------------------------------------------------
 
@@ -149,12 +151,22 @@ class Bdb(bdb.Bdb):
     # --- How to continue. -------------------------------------------------------------------------
 
     def _set_stopinfo(self, stopframe, returnframe, stoplineno=0, opcode=False):
+        here = self._here
+        if (here.in_place and stopframe is here.stopframe is not None and returnframe is here.returnframe and stoplineno == here.stoplineno
+                and not opcode and here.frame_returning is None and here.enterframe is not None and not here.interrupted
+                and here.task is current_task() and ((tracer := sys.gettrace()) is None or not self._is_mine(tracer)) and session.in_place()):
+            # The same command in the same frame, as `next` at each line: its watches and events are in place.
+            self.quitting = False
+            thread.stepper = self
+            return
         with session.lock:      # or another thread may end the session before there is a watch
             self._set_stop(stopframe, returnframe, stoplineno, opcode)
 
     def _set_stop(self, stopframe, returnframe, stoplineno, opcode):
-        session.mend()
+        if not session.in_place():
+            session.mend()
         here, task = self._here, current_task()
+        here.in_place = False
         if here.mode is WATCHING and here.task not in (None, task) and here.watched:
             here.interrupted.append((here.task, self.stopframe, self.returnframe, self.stoplineno))
         here.interrupted = [one for one in here.interrupted if one[0] is not task]
@@ -170,6 +182,7 @@ class Bdb(bdb.Bdb):
             here.mode = mode        # whether the caller begins to trace
         else:
             self._continue(mode, self._frames_to_watch() if mode is WATCHING else [])
+            here.in_place = mode is WATCHING and not opcode and here.frame_returning is None
 
     def _continue(self, mode, watched):
         here = self._here
@@ -217,12 +230,12 @@ class Bdb(bdb.Bdb):
         return watched
 
     def _watch(self, watched):
-        before, self._here.watched = self._here.watched, watched
+        here = self._here
+        before, here.watched, here.in_place = here.watched, watched, False
         for one in watched:
             code = one.frame.f_code
             session.events.watch(code, one.first)
-            if not code.co_flags & _GENERATORS:
-                session.at_next_start(code)
+            session.at_next_start(code)
         for one in before:
             session.events.unwatch(one.frame.f_code, one.first, one.paused)
         if before and not watched:
@@ -251,6 +264,7 @@ class Bdb(bdb.Bdb):
             return True         # it runs in another greenlet
         view.watch(self._at_end_of_pause, here.watched)
         here.pauses += 1
+        here.in_place = False
         for one in of_code:
             one.paused = session.events.pause(code, one.first)
         return False
@@ -317,8 +331,15 @@ class Bdb(bdb.Bdb):
     def _is_traced(self, frame):
         return self._is_mine(frame.f_trace) and self._is_mine(sys.gettrace())
 
+    def set_enterframe(self, frame):
+        here = self._here
+        here.enterframe = frame
+        return here
+
     def trace_dispatch(self, frame, event, arg):
-        outer = self.enterframe
+        here = self._here
+        outer, line = here.enterframe, frame.f_lineno
+        entry = _entries.get(id(frame.f_code)) if event == "line" and here.mode is STEPPING else None
         with turns.mine():
             session.raise_here()
             try:
@@ -332,10 +353,16 @@ class Bdb(bdb.Bdb):
                     raise (Quit if runs_here else SystemExit)(1) from None
                 raise
             finally:
-                self.enterframe = outer
+                here.enterframe = outer
         if event == "return" and not frame.f_code.co_flags & _GENERATORS:
             self._has_ended(frame)
-        return tracer if self._here.mode is STEPPING else None
+        if entry is not None and here.mode is not STEPPING:
+            # The LINE event of this line follows this one, also where a jump has left the line. If it
+            # is disabled, the next one in this thread is of another line or
+            # instruction. Where the event would find nothing anyway, no frame is held for it.
+            if line in entry.lines or here.watches(frame):
+                here.passed = frame, line, frame.f_lasti
+        return tracer if here.mode is STEPPING else None
 
     def _has_ended(self, frame):
         """Let go of a frame: what its variables hold has to die as it does without a debugger."""
@@ -350,18 +377,6 @@ class Bdb(bdb.Bdb):
             return None
         return super().dispatch_call(frame, arg)
 
-    def dispatch_line(self, frame):
-        here, line = self._here, frame.f_lineno
-        entry = _entries.get(id(frame.f_code)) if here.mode is STEPPING else None
-        tracer = super().dispatch_line(frame)
-        if entry is not None and here.mode is not STEPPING:
-            # The LINE event of this line follows this one, also where a jump has left the line. If it
-            # is disabled, the next one in this thread is of another line or
-            # instruction. Where the event would find nothing anyway, no frame is held for it.
-            if line in entry.lines or self.watches(frame):
-                here.passed = frame, line, frame.f_lasti
-        return tracer
-
     def dispatch_return(self, frame, arg):
         # A step out of a frame that does not count ends in its caller all the same.
         self._set_caller_tracefunc(frame)
@@ -371,6 +386,8 @@ class Bdb(bdb.Bdb):
         here = self._here
         if here.mode is RUNNING or (here.found is not None and here.found[0] is frame):
             return False
+        if frame is here.stopframe and not self.skip:
+            return here.stoplineno != -1 and frame.f_lineno >= here.stoplineno      # bdb's, with fewer lookups
         return super().stop_here(frame)
 
     # --- Events of code that is watched, or has a breakpoint. -----------------------------------
@@ -381,12 +398,13 @@ class Bdb(bdb.Bdb):
         passed, here.passed = here.passed, None
         if here.mode is RUNNING:
             thread.stepper = None
-        if passed == (frame, line, frame.f_lasti):
+        if passed is not None and passed == (frame, line, frame.f_lasti):
             return True
         if here.mode is STEPPING:
             return self._is_traced(frame)
-        if (watched := self.watches(frame)) and line >= watched.first:
-            self._stop_if_ended()
+        if (watched := here.watches(frame)) and line >= watched.first:
+            if here.ended:
+                self._stop_if_ended()
             self.trace_dispatch(frame, "line", None)
             return True
         return False
@@ -406,12 +424,7 @@ class Bdb(bdb.Bdb):
 
     def watches(self, frame):
         """The Watched of a frame, or None."""
-        here = self._here
-        if here.mode is WATCHING:
-            for one in here.watched:
-                if one.frame is frame:
-                    return one
-        return None
+        return self._here.watches(frame)
 
     def at_end(self, frame, value, returned):
         """A frame that is watched ends.

@@ -3,6 +3,7 @@
 import sys
 import threading
 import weakref
+from bdb import GENERATOR_AND_COROUTINE_FLAGS
 from collections import deque
 from functools import partial
 
@@ -46,13 +47,19 @@ def _set_anew(tool, code, events):
 class _Entry:
     """What is wanted of one code object."""
 
-    __slots__ = ("reference", "lines", "watches", "first")
+    __slots__ = ("reference", "lines", "watches", "first", "events", "needs_hook")
 
-    def __init__(self, reference):
+    def __init__(self, code, reference):
         self.reference = reference
         self.lines = {}         # line with a breakpoint -> where its breakpoints are listed
         self.watches = []       # from which line on, for each frame that is watched
         self.first = NO_LINES   # the least of these
+        self.events = 0         # that were set for it
+        self.disabled(code)
+
+    def disabled(self, code):
+        """The frame hook is disabled for the code object, or may be."""
+        self.needs_hook = not code.co_flags & GENERATOR_AND_COROUTINE_FLAGS
 
 
 class Events:
@@ -68,6 +75,7 @@ class Events:
         self.catching = 0       # events of catches
         self._callbacks = {}    # event -> function
         self._lost = False      # the tool id was, since the last mend()
+        self._set_everywhere = 0        # the events of all code that were set last
 
     def start(self):
         """Take a tool id. False: all are in use."""
@@ -100,6 +108,7 @@ class Events:
         self.entries.clear()
         self._callbacks.clear()
         self.watches, self._finding, self.interrupting, self.catching, self.tool = 0, False, False, 0, None
+        self._set_everywhere = 0
 
     def call(self, callbacks):
         """Call these functions: {event: function}."""
@@ -139,11 +148,22 @@ class Events:
                 return lost
             for entry in list(self.entries.values()):
                 code = entry.reference()
-                if code is not None and (
-                        monitoring.get_local_events(self.tool, code) != self._wanted(code, entry)):
+                if code is not None and monitoring.get_local_events(self.tool, code) != entry.events:
                     self._apply(code, entry)
                     lost = True
             return self._everywhere() or lost
+
+    def in_place(self):
+        """Whether the tool id and all events are those that were set last, and no frame hook has to be enabled for code that is watched."""
+        tool = self.tool
+        if tool is None or self._lost or monitoring.get_tool(tool) != NAME or monitoring.get_events(tool) != self._set_everywhere:
+            return False
+        for entry in list(self.entries.values()):
+            code = entry.reference()
+            if code is not None and (
+                    monitoring.get_local_events(tool, code) != entry.events or (entry.needs_hook and entry.watches)):
+                return False
+        return True
 
     def set_lines(self, code, lines):
         """Stop at these lines of a code object, and at no others."""
@@ -162,13 +182,15 @@ class Events:
             if self._keep_tool():
                 self.watches += 1
                 self.resume(code, first)
-                self._everywhere()
+                if self.watches == 1:
+                    self._everywhere()
 
     def unwatch(self, code, first, paused):
         with self._lock:
             if (paused or self.pause(code, first)) and self.watches:
                 self.watches -= 1
-                self._everywhere()
+                if not self.watches:
+                    self._everywhere()
 
     def pause(self, code, first):
         """End a watch for now. False: there is none, or no tool any more."""
@@ -177,8 +199,7 @@ class Events:
             if entry is None or first not in entry.watches or not self._keep_tool():
                 return False
             entry.watches.remove(first)
-            entry.first = min(entry.watches, default=NO_LINES)
-            self._apply(code, entry)
+            self._apply_watches(code, entry)
             return True
 
     def resume(self, code, first):
@@ -186,8 +207,7 @@ class Events:
             if self._keep_tool():
                 entry = self.entries.get(id(code)) or self._entry(code)
                 entry.watches.append(first)
-                entry.first = min(entry.watches)
-                self._apply(code, entry)
+                self._apply_watches(code, entry)
 
     def find(self, on):
         """Report the first start and the first resumption of each code object, or stop it."""
@@ -222,7 +242,7 @@ class Events:
             if entry is not None and entry.reference is reference:
                 del entries[key]
 
-        entry = entries[key] = _Entry(weakref.ref(code, forget))
+        entry = entries[key] = _Entry(code, weakref.ref(code, forget))
         return entry
 
     def _wanted(self, code, entry):
@@ -235,8 +255,14 @@ class Events:
             events |= _E.INSTRUCTION
         return events | _E.PY_START if events and self.needs_start(code) else events
 
+    def _apply_watches(self, code, entry):
+        """Set the events for other watches of a code object, unless they are set, and no line that is wanted may be disabled."""
+        before, entry.first = entry.first, min(entry.watches, default=NO_LINES)
+        if entry.first < before or self._wanted(code, entry) != entry.events:
+            self._apply(code, entry)
+
     def _apply(self, code, entry):
-        events = self._wanted(code, entry)
+        events = entry.events = self._wanted(code, entry)
         if not events:
             monitoring.set_local_events(self.tool, code, 0)
             self.entries.pop(id(code), None)
@@ -261,6 +287,7 @@ class Events:
             events |= FIND_EVERYWHERE
         if self.interrupting:
             events |= INTERRUPT_EVERYWHERE
+        self._set_everywhere = events
         if monitoring.get_events(self.tool) == events:
             return False
         monitoring.set_events(self.tool, events)

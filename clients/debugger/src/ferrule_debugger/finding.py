@@ -70,19 +70,24 @@ class HookFinder:
     def __init__(self, found, at_start):
         self._found = found
         self._at_start = at_start
+        self._block = framehook.hook(self._on_entry, "ferrule_debugger")
         self._handle = None
 
     def start(self):
-        self._handle = framehook.add(self._on_entry, "ferrule_debugger")
+        self._block.__enter__()
+        self._handle = self._block.id
         for code in [*code_on_the_stacks(), *code_of_suspended()]:
             self._found(code)
 
     def stop(self):
-        handle, self._handle = self._handle, None
+        self._block.__exit__(None, None, None)
+
+    def is_called(self):
+        """Whether it is installed."""
         try:
-            framehook.remove(handle)
+            return self._block.id == self._handle
         except ValueError:
-            pass        # all hooks were cleared
+            return False        # all hooks were cleared
 
     def at_next_start(self, code):
         try:
@@ -137,6 +142,10 @@ class EventFinder:
 
     def at_next_start(self, code):
         """Events do not tell when one frame ends without an event for each end."""
+
+    def is_called(self):
+        """Events need no hook."""
+        return True
 
     def in_place(self):
         """Events are of the code that runs, whether a hook has chosen it or not."""

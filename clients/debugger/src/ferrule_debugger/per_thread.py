@@ -2,6 +2,7 @@
 
 import enum
 import threading
+from operator import attrgetter
 import types
 
 
@@ -32,7 +33,7 @@ class Watched:
         self.paused = False         # while its code runs in another frame, called from it
 
 
-class Here(threading.local):
+class Here:
     """What a debugger knows of one thread."""
 
     def __init__(self):
@@ -41,6 +42,7 @@ class Here(threading.local):
         self.task = None            # the asyncio task in which the last command was given
         self.interrupted = []       # commands that a stop in another task has interrupted: (task, arguments of _set_stop)
         self.pauses = 0             # how often that was paused
+        self.in_place = False       # the watches of the last command are, and nothing has changed them
         self.ended = False          # the frame to stop in has ended: the next event stops
         self.passed = None          # (frame, line, instruction): its breakpoints were looked at already
         self.found = None           # (frame, breakpoint, what its condition has raised)
@@ -61,17 +63,34 @@ class Here(threading.local):
         self.frame_trace_lines_opcodes = {}
 
 
-class OfThread:
+    def __enter__(self):
+        """What bdb has a generator for, at each event: the debugger is at work in a frame, `enterframe`, until the block ends."""
+
+    def __exit__(self, *exception):
+        self.enterframe = None
+
+    def watches(self, frame):
+        """The Watched of a frame, or None."""
+        if self.mode is WATCHING:
+            for one in self.watched:
+                if one.frame is frame:
+                    return one
+        return None
+
+
+class OfThreads(threading.local):
+    """What a debugger knows of each thread. An object of its own has it: attributes of a threading.local are slow."""
+
+    def __init__(self):
+        self.here = Here()
+
+
+def of_thread(name):
     """An attribute of bdb.Bdb that each thread has for itself."""
+    def set_here(debugger, value):
+        setattr(debugger._here, name, value)
 
-    def __set_name__(self, owner, name):
-        self._name = name
-
-    def __get__(self, debugger, owner=None):
-        return self if debugger is None else getattr(debugger._here, self._name)
-
-    def __set__(self, debugger, value):
-        setattr(debugger._here, self._name, value)
+    return property(attrgetter(f"_of_threads.here.{name}"), set_here)
 
 
 class MadeOnce:

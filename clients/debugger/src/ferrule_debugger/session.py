@@ -221,12 +221,16 @@ class Session:
         self.breaks_changed(owner)
 
     def _find(self):
+        for entry in list(self.events.entries.values()):
+            if (code := entry.reference()) is not None:
+                entry.disabled(code)
         self._finder = finder(self.found, self.at_start, self.events)
 
     def at_next_start(self, code):
         """Have `at_start` called when this code object starts next, where there are frame hooks."""
-        finder = self._finder
-        if finder is not None:
+        finder, entry = self._finder, self.events.entries.get(id(code))
+        if finder is not None and entry is not None and entry.needs_hook:
+            entry.needs_hook = False
             finder.at_next_start(code)
 
     def knows(self, file):
@@ -296,6 +300,10 @@ class Session:
                 self._finder.stop()
                 self._find()
             return in_place is not None
+
+    def in_place(self):
+        """Whether the program has taken nothing from the debugger, as far as a command needs it that continues as the last one did."""
+        return self.events.in_place() and (self.owner is None or self._finder.is_called())
 
     def mend(self):
         """Take again what the program has taken from the debugger: `losses` records it."""
