@@ -1,5 +1,6 @@
 """--children: breakpoints stop in the Pythons that a program starts."""
 
+import contextlib
 import os
 import pty
 import re
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from debugger_support import PACKAGE, DebuggerCase, run_python
@@ -115,7 +117,7 @@ class Follows(DebuggerCase):
         self.assertIn("status 3\nend\n", said)
 
     def typed_on_a_terminal(self, *steps):
-        """What a terminal shows: each step is what to wait for, and what is typed then."""
+        """What a terminal shows: each step is what to wait for, and what is typed then, or a function that makes it of what was shown."""
         pid, terminal = pty.fork()
         if not pid:
             os.environ.update(PYTHONPATH=PACKAGE, TERM="dumb", INPUTRC=os.devnull, XDG_STATE_HOME=os.devnull)
@@ -125,7 +127,7 @@ class Follows(DebuggerCase):
             for end, typed in steps:
                 while not said.endswith(end):
                     said += os.read(terminal, 1000)
-                os.write(terminal, typed)
+                os.write(terminal, typed(said) if callable(typed) else typed)
                 said += b"|"
             while True:
                 said += os.read(terminal, 1000)
@@ -134,6 +136,23 @@ class Follows(DebuggerCase):
         os.close(terminal)
         self.assertEqual(os.waitpid(pid, 0)[1], 0, said)
         return said
+
+    def test_a_child_that_is_killed_at_its_prompt(self):
+        def kill(said):
+            child = int(re.findall(rb"\[process (\d+)\]", said)[-1])
+            os.kill(child, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                while True:         # until its parent has waited for it
+                    os.kill(child, 0)
+                    time.sleep(0.01)
+            return b"p ('not', 'executed')\r"
+
+        self.parent = self.program(PARENT.format(self.subprocess()))
+        prompt = b"(Pdb) "
+        said = self.typed_on_a_terminal((prompt, f"b {self.child.path}:{self.child.line('child')}\r".encode()), (prompt, b"c\r"), (prompt, kill),
+                                        (prompt, b"q\r"))
+        self.assertRegex(said, rb"\*\*\* Process \d+ has ended and has not executed: p \('not', 'executed'\)\r\n")
+        self.assertIn(b"status -9", said)
 
     def control_c(self, body, run):
         self.parent = self.program(PARENT.format(body))

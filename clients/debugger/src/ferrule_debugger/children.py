@@ -115,6 +115,9 @@ def _serve(connection, stdout):
                     if "prompt" in message and ended.poll(0):
                         break
                     line = _show(pid, message, stdout)
+                    if line and line.strip() and ended.poll(0):
+                        print(f"*** Process {pid} has ended and has not executed: {line.strip()}", file=stdout, flush=True)
+                        break
                 if line is not None:
                     _answer(connection, line=line)
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
