@@ -509,7 +509,7 @@ class Pdb(Looking, OthersAtPrompt, pdb.Pdb, Bdb):
         if (file := super().lookupmodule(filename)) is not None:
             return file
         file = self.canonic(filename)
-        if os.path.isfile(file) or session.knows(file) or (filename[:1] == "<" and session.look_for(file)):
+        if os.path.isfile(file) or (session.look_for(file) if filename[:1] == "<" else session.knows(file)):
             return file
         return places.file_of_module(filename.removesuffix(".py").replace("/", "."), self.canonic)
 
