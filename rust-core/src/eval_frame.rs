@@ -31,7 +31,7 @@ use crate::cpython::{
     _PyEval_EvalFrameDefault, _PyEval_EvaluatorChanged, _PyEval_StartTheWorld,
     _PyEval_StopTheWorld, _PyInterpreterFrame, PyInterpreterState, PyObject, PyThreadState,
 };
-use crate::frame_hook::{dispatch_before_evaluator, evaluator_was_set, pass_through_shims};
+use crate::frame_hook::{dispatch_before_evaluator, evaluator_changed, pass_through_shims};
 use crate::in_cpython::{EvalFrameFunction, EvalGate};
 use core::ffi::c_int;
 use core::ptr::{fn_addr_eq, NonNull};
@@ -215,14 +215,15 @@ pub unsafe extern "C" fn _PyInterpreterState_SetEvalFrameFunc(
 ) {
     // SAFETY: the caller passes a live interpreter, and is attached.
     let gate = unsafe { Gate::of(interp) };
+    let had_one = gate.eval_frame().is_some();
     gate.change(|now| {
         let is_none =
             same(eval_frame, Some(_PyEval_EvalFrameDefault)) || same(eval_frame, now.trampoline);
         // INVARIANT: neither the default evaluator nor the trampoline gets in.
         Settings { evaluator: if is_none { None } else { eval_frame }, ..now }
     });
-    if gate.eval_frame().is_some() {
-        evaluator_was_set();
+    if had_one || gate.eval_frame().is_some() {
+        evaluator_changed();
     }
 }
 
@@ -270,8 +271,9 @@ pub unsafe extern "C" fn _PyRust_SetTrampoline(
 ) {
     // SAFETY: the caller passes a live interpreter, and is attached.
     let gate = unsafe { Gate::of(interp) };
+    let had_one = gate.eval_frame().is_some();
     gate.change(|now| Settings { trampoline, ..now });
-    if gate.eval_frame().is_some() {
-        evaluator_was_set();
+    if had_one || gate.eval_frame().is_some() {
+        evaluator_changed();
     }
 }

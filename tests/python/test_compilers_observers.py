@@ -238,6 +238,50 @@ class NeverMissed(unittest.TestCase):
         self.assertEqual(compilers.may_be_observed_while_pending(self.word), (False, True))
         self.see_no_observer()
 
+    def calls_of(self, hook):
+        """How often the hook was called. A first call of this method is one of that."""
+        return next(info.calls for info in framehook.hooks() if info.id == hook)
+
+    def test_the_hook_that_watches_code_without_loops_is_called_when_an_observer_has_come_or_gone(self):
+        def plain():
+            return 1
+        hook = compilers.add_hook(None)
+        self.addCleanup(compilers.remove, hook)
+        self.assertEqual(compilers.watch_loops(hook, plain.__code__, 65_535), 0)
+        # This one has a loop, which is counted anew instead.
+        self.assertEqual(compilers.watch_loops(hook, seen.__code__, 65_535), 1)
+        again = 0 if FREE_THREADED else 1
+
+        def calls():
+            for _ in range(2):
+                plain()
+                run()
+            return self.calls_of(hook)
+
+        def change(name, switch):
+            for _ in range(2):      # the observer's own code is new to the hook
+                switch()
+                calls()
+            before = calls()
+            self.assertEqual(calls(), before, name)
+            switch()
+            calls()
+            on = calls()
+            self.assertEqual(calls(), on, name)
+            switch()
+            self.assertEqual(calls(), on + again, name)
+            self.assertGreaterEqual(on, before + again, name)
+
+        local = itertools.cycle((EVENTS.PY_RETURN, 0))
+        change("local events", lambda: sys.monitoring.set_local_events(LOCAL_TOOL, plain.__code__, next(local)))
+        for name in self.observers.ways:
+            if not name.startswith("own "):
+                change(name, lambda: self.observers.switch(name))
+        installed = framehook.add(self.observers.hook, name="observer")
+        self.addCleanup(framehook.remove, installed)
+        switches = itertools.cycle((framehook.disable, framehook.enable))
+        change("switch", lambda: next(switches)(installed))
+
     def test_other_code_has_its_own_word(self):
         def other():
             pass

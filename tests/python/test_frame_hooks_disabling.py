@@ -56,6 +56,88 @@ class ForeignCode(HookTestCase):
         self.assertEqual(self.entries_of_three(code), [0, 1, 2])
 
 
+@needs_hooks
+class SpecializedGenerators(HookTestCase):
+    """The start of a generator whose RESUME is specialized is not dispatched, so whatever has it dispatched again de-specializes it."""
+
+    def setUp(self):
+        def generator():
+            yield 1
+
+        async def coroutine():
+            return 1
+
+        async def both():
+            yield await coroutine()
+        self.functions = generator, coroutine, both
+        self.seen = []
+
+    def hook(self, view):
+        if view.code in [function.__code__ for function in self.functions]:
+            self.seen.append(view.code.co_name)
+            return None
+        return framehook.DISABLE
+
+    def disabling(self, view):
+        return framehook.DISABLE
+
+    def run_all(self):
+        """What the hook sees, once nothing is new to it."""
+        for _ in range(2):
+            self.seen.clear()
+            self.assertEqual([*self.functions[0]()], [1])
+            for step in (self.functions[1](), self.functions[2]().__anext__()):
+                with self.assertRaises(StopIteration):
+                    step.send(None)
+        return self.seen
+
+    def test_hooks_that_come_back(self):
+        names = ["generator", "coroutine", "both", "coroutine"]
+        with framehook.hook(self.disabling):
+            self.assertEqual(self.run_all(), [])
+            hook = framehook.add(self.hook)
+            self.assertEqual(self.run_all(), names)
+            for function in self.functions:
+                framehook.disable_for_code(hook, function)
+            self.assertEqual(self.run_all(), [])
+            for function in self.functions:
+                framehook.enable_for_code(hook, function)
+            self.assertEqual(self.run_all(), names)
+            for off, on in ((framehook.disable, framehook.enable), (framehook.disable_in_thread, framehook.enable_in_thread)):
+                off(hook)
+                self.assertEqual(self.run_all(), [])
+                on(hook)
+                self.assertEqual(self.run_all(), names)
+            for blocks in (framehook.disabled, framehook.disabled_in_thread):
+                with blocks(hook):
+                    self.assertEqual(self.run_all(), [])
+                self.assertEqual(self.run_all(), names)
+            with framehook.disabled_for_code(hook, self.functions[1]):
+                self.assertEqual(self.run_all(), ["generator", "both"])
+            self.assertEqual(self.run_all(), names)
+            framehook.remove(hook)
+            self.assertEqual(self.run_all(), [])
+        self.assertEqual(self.run_all(), [])
+        hook = framehook.add(self.hook, this_thread=True)
+        self.assertEqual(self.run_all(), names)
+        framehook.remove(hook)
+
+    def test_tools_and_hooks(self):
+        names = ["generator", "coroutine", "both", "coroutine"]
+        with framehook.hook(self.disabling):
+            self.run_all()
+            sys.setprofile(lambda *rest: None)
+            self.addCleanup(sys.setprofile, None)
+            self.assertEqual(self.run_all(), [])
+            with framehook.hook(self.hook):
+                self.assertEqual(self.run_all(), names)
+                sys.setprofile(None)
+                self.assertEqual(self.run_all(), names)
+            self.assertEqual(self.run_all(), [])
+            with framehook.hook(self.hook):
+                self.assertEqual(self.run_all(), names)
+
+
 CHANGES = 2 ** 24 + 1_000       # more than CPython has numbers for versions: these have 24 bits
 
 

@@ -9,7 +9,8 @@ use super::error::{Outcome, Raised};
 use super::generator_events::{deliver_resume, link_silently, link_without_callbacks};
 use super::generator_watch::{is_any_watched, Watched};
 use super::listening::calls_some;
-use super::resume::is_after_yield;
+use super::opt_out;
+use super::resume::{is_after_yield, starts_specialized};
 use super::return_offset::Stage;
 use super::return_shim::{pass_through_shims, push_result, Ahead, HERE};
 use super::state::any_watched;
@@ -55,10 +56,18 @@ pub unsafe extern "C" fn _PyRust_DispatchFrameHooks(
     // Python's frame walkers while this one is stopped; faulthandler and samplers at any time, as
     // CPython's own frames.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
+    // SAFETY: a current frame on the data stack is the topmost one there.
+    let new = unsafe { NewFrame::if_it_starts(frame) };
+    // A generator, which starts without a RESUME, or code in which a tool has events: no specialized instruction spares this call.
+    let is_skipped =
+        |code| starts_specialized(thread, code) || opt_out::is_for_all_hooks(thread, code);
+    if new.as_ref().is_some_and(|new| is_skipped(new.code())) {
+        return NextStep::Specialize.into();
+    }
     // Calls in tail position: each takes only the registers that it needs.
-    // SAFETY: a current frame on the data stack is the topmost one there, and linked. Otherwise it continues.
+    // SAFETY: a current frame on the data stack is linked. Otherwise it continues.
     unsafe {
-        match NewFrame::if_it_starts(frame) {
+        match new {
             Some(new) => dispatch_current(thread, new),
             None => resume(thread, frame),
         }

@@ -24,7 +24,9 @@ use super::eval_loop::end_call;
 use super::hook::references::HookInUse;
 use super::listening::is_open;
 use super::monitoring::is_monitored;
+use super::opt_out;
 use super::registry::{self, Refusal};
+use super::resume::despecialize;
 use super::state::{levels, visible_if, DispatchGuard};
 use super::world::{despecialize_all, with_world_stopped};
 use crate::code::Code;
@@ -41,6 +43,8 @@ use core::sync::atomic::{AtomicU16, AtomicU8, Ordering};
 
 /// The opcode of a JUMP_BACKWARD that counts its turns.
 pub const COUNTED_JUMP: u8 = 234;
+/// The cache entry of a JUMP_BACKWARD where there is none. CPython begins with another one, and only tier 2 changes it.
+const NO_JUMP: u16 = 0;
 /// The code units of a JUMP_BACKWARD.
 const WIDTH: c_int = 2;
 
@@ -175,7 +179,7 @@ unsafe fn take(
         (*thread.state()).loops = true;
         arm(code, turns)
     };
-    record.set_loops(id, turns, before.unwrap_or(0));
+    record.set_loops(id, turns, before.unwrap_or(NO_JUMP));
     Some(count)
 }
 
@@ -210,9 +214,38 @@ pub unsafe extern "C" fn _PyRust_CodeInstrumented(
         let Some(record) = code_record::find(interpreter, code) else { return };
         record.forget();
         if let Some((hook, turns, before)) = record.loops() {
-            let (_, now) = arm(code, turns);
-            record.set_loops(hook, turns, now.unwrap_or(before));
+            rearm(Thread::current(), code, record, (hook, turns, before));
         }
+    }
+}
+
+/// Has the loops of `code` counted anew. The numbers are what the record has of them.
+///
+/// # Safety
+/// As for [`arm`], and the thread is attached.
+unsafe fn rearm(
+    thread: Thread,
+    code: Code,
+    record: &CodeRecord,
+    (hook, turns, before): (c_longlong, u16, u16),
+) {
+    // SAFETY: the caller says so.
+    let (_, now) = unsafe { arm(code, turns) };
+    let entry = now.unwrap_or(before);
+    record.set_loops(hook, turns, entry);
+    if entry == NO_JUMP && !cfg!(ferrule_free_threaded) {
+        enable_again(thread, code, hook);
+    }
+}
+
+/// Observers of code without loops have come or gone: the hook that watches it is called for its next frame. It may have left the code to the
+/// interpreter while a tool observed it; loops that are counted anew say the same. Without the GIL the lock of the masks is not taken
+/// with the world stopped: its holder may be stopped. A mask that needs memory which there is not stays. Traces of
+/// tier 2 were invalidated with the code's instructions.
+fn enable_again(thread: Thread, code: Code, hook: c_longlong) {
+    if opt_out::set_disabled(thread, code, hook, false).is_ok() && code.prologue().is_some() {
+        // SAFETY: it has such an instruction.
+        unsafe { despecialize(code.first_resume()) };
     }
 }
 

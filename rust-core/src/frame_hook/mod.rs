@@ -84,7 +84,7 @@ mod watch;
 mod world;
 
 pub use eval_loop::dispatch_before_evaluator;
-pub use observers::evaluator_was_set;
+pub use observers::evaluator_changed;
 pub use return_shim::pass_through_shims;
 #[cfg(not(any(test, fuzzing)))]
 pub use state::in_callback;

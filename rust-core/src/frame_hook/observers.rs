@@ -6,18 +6,20 @@
 //!
 //! The word is a cache that [`is_observed`] fills. Whatever bumps the instrumentation version makes it differ by itself:
 //! tools, hooks that are added or enabled. The rest calls `CodeRecord::forget`: local events
-//! (`_PyRust_CodeInstrumented`), and a hook that is enabled for the code (`switch`). An evaluator bumps the version
-//! ([`evaluator_was_set`]).
+//! (`_PyRust_CodeInstrumented`), and a hook that is enabled for the code (`switch`). If a word was given out, an evaluator bumps
+//! the version ([`evaluator_changed`]), and so do hooks that are removed or disabled: compilers look again
+//! ([`observers_changed`]).
 
 use super::code_record;
 use super::dispatch_state::{next_step_for, NextStep};
 use super::error::Outcome;
 use super::monitoring::is_monitored;
 use super::opt_out;
+use super::resume::version;
 use super::set::HookSet;
-use super::world::{despecialize_all, with_world_stopped};
+use super::world::{observers_changed, with_world_stopped};
 use crate::code::Code;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::Ordering;
 use crate::thread::Thread;
 
 /// The address of the word for `code`. It stays as long as the code object and the interpreter.
@@ -28,13 +30,6 @@ pub fn word(thread: Thread, code: Code) -> Outcome<*const usize> {
     unsafe { with_world_stopped(thread, |_| (*thread.state()).observers_known = true) };
     is_observed(thread, code);
     Ok((&raw const *record.unobserved()).cast())
-}
-
-/// The version for which the code was instrumented.
-fn version(code: Code) -> usize {
-    // SAFETY: live by the type's invariant; written as an atomic.
-    unsafe { AtomicUsize::from_ptr(&raw mut (*code.as_ptr())._co_instrumentation_version) }
-        .load(Ordering::Acquire)
 }
 
 /// Whether anything observes calls of `code` in this thread. Fills the word if nothing does in any thread.
@@ -60,14 +55,14 @@ pub fn is_observed(thread: Thread, code: Code) -> bool {
     false
 }
 
-/// An evaluator of PEP 523 was set: what is compiled is to look again.
-pub fn evaluator_was_set() {
+/// An evaluator of PEP 523 was set or removed.
+pub fn evaluator_changed() {
     // SAFETY: who sets an evaluator is attached.
     let thread = unsafe { Thread::current() };
-    // SAFETY: the state is live; the field is set with the world stopped, as the version. *quiet*: it runs no Python code.
+    // SAFETY: the state is live. *quiet*: it runs no Python code.
     unsafe {
         if (*thread.state()).observers_known {
-            with_world_stopped(thread, |_| despecialize_all(thread));
+            with_world_stopped(thread, |_| observers_changed(thread));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Per-code opt-out: a mask of disabled hooks for each group of slots, in the code's extra slots.
 
 use super::hook::list::Installed;
+use super::listening::enabled_in_first_group;
 use super::set::HookSet;
 use super::suspended;
 use crate::code::Code;
@@ -64,6 +65,21 @@ pub fn slots_of_first_group(thread: Thread, code: Code) -> u32 {
     } else {
         disabled
     }
+}
+
+/// Whether all hooks are disabled for `code`, in all threads, if that is seen at a glance: a leaf, without a stack frame. False
+/// says nothing.
+#[inline(always)]
+pub fn is_for_all_hooks(thread: Thread, code: Code) -> bool {
+    let (groups, enabled) = enabled_in_first_group(thread);
+    if groups != 1 {
+        return false;
+    }
+    let mask = mask(thread, code, 0);
+    // SAFETY: the state is live.
+    let (epoch, suspended) =
+        unsafe { ((*thread.state()).epoch, (*thread.state()).suspended_count) };
+    mask.epoch == epoch && enabled & !mask.slots == 0 && suspended == 0
 }
 
 /// The hooks that are disabled for `code`.

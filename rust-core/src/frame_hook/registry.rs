@@ -13,7 +13,7 @@ use super::listening::announce;
 use super::opt_out;
 use super::set::put;
 use super::state::is_closed;
-use super::world::{despecialize_all, with_world_stopped};
+use super::world::{despecialize_all, observers_changed, with_world_stopped};
 use crate::cpython as c;
 use crate::in_cpython::{SlotMask, GROUP_SIZE, HOOK_GROUPS};
 use crate::sync::Ordering;
@@ -268,9 +268,21 @@ unsafe fn take_out(thread: Thread, is_meant: impl Fn(&Hook) -> bool) -> Option<H
             link = Link::Behind(link.hook()?);
         }
         let removed = link.take()?;
-        take_slot(thread, removed.get(), false);
-        announce(thread, removed.get(), false);
+        forget_removed(thread, removed.get());
         Some(removed)
+    }
+}
+
+/// What follows from the removal of a hook.
+///
+/// # Safety
+/// The world is stopped.
+unsafe fn forget_removed(thread: Thread, hook: &Hook) {
+    // SAFETY: the world is stopped, says the caller.
+    unsafe {
+        take_slot(thread, hook, false);
+        announce(thread, hook, false);
+        observers_changed(thread);
     }
 }
 

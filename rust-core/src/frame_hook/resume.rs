@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::cpython as c;
 use crate::cpython::_PyInterpreterFrame;
 use crate::frame::Frame;
+use crate::sync::AtomicUsize;
 use crate::thread::Thread;
 use core::ffi::c_int;
 use core::mem::size_of;
@@ -69,6 +70,24 @@ pub unsafe extern "C" fn _PyRust_ImitateResumeCheck(frame: *mut _PyInterpreterFr
         // SAFETY: no `RESUME` is the last instruction of its code.
         frame.set_instruction(unsafe { frame.instruction().add(1) });
     }
+}
+
+/// The version for which the code was instrumented.
+#[inline(always)]
+pub fn version(code: Code) -> usize {
+    // SAFETY: live by the type's invariant; written as an atomic.
+    unsafe { AtomicUsize::from_ptr(&raw mut (*code.as_ptr())._co_instrumentation_version) }
+        .load(Ordering::Acquire)
+}
+
+/// Whether the first RESUME of `code` is specialized, and executes so in this thread: all hooks are disabled for the code, in all threads,
+/// no hook was added since, and nothing is pending. A generator's start asks it, since RETURN_GENERATOR has no specialized form.
+#[inline(always)]
+pub fn starts_specialized(thread: Thread, code: Code) -> bool {
+    // SAFETY: it has such an instruction.
+    let is_specialized =
+        code.prologue().is_some() && unsafe { is_at(code.first_resume(), c::RESUME_CHECK) };
+    is_specialized && version(code) == thread.eval_breaker()
 }
 
 /// De-specializes the first RESUME of `code`, so that its frames are dispatched. An exception that is set stays.

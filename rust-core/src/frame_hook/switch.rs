@@ -9,7 +9,7 @@ use super::hook::Hook;
 use super::listening::announce;
 use super::registry::{self, Refusal};
 use super::resume::despecialize_first_resume;
-use super::world::{despecialize_all, with_world_stopped};
+use super::world::{despecialize_all, observers_changed, with_world_stopped};
 use super::{code_record, disabled, opt_out, suspended};
 use crate::code::Code;
 use crate::sync::Ordering;
@@ -49,6 +49,8 @@ unsafe fn apply_switch(thread: Thread, hook: &Hook) {
         announce(thread, hook, on);
         if on {
             despecialize_all(thread);
+        } else {
+            observers_changed(thread);
         }
     }
 }

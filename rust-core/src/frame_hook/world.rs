@@ -47,3 +47,16 @@ pub unsafe fn despecialize_all(thread: Thread) {
         c::PyErr_SetRaisedException(pending);
     }
 }
+
+/// An observer that is no tool has come or gone, an evaluator or a hook: compilers are to look again, if there are any.
+///
+/// # Safety
+/// The world is stopped.
+pub unsafe fn observers_changed(thread: Thread) {
+    // SAFETY: the state is live, and the fields are set with the world stopped, as the version.
+    unsafe {
+        if (*thread.state()).observers_known && !(*thread.state()).closed {
+            despecialize_all(thread);
+        }
+    }
+}
