@@ -7,6 +7,8 @@ import sys
 import unittest.mock
 import weakref
 
+import _opcode_metadata
+
 import jit_support
 from jit_support import Case, define
 
@@ -301,6 +303,11 @@ class Interface(Case):
         self.assertEqual({name: number for name, number in names}, {name: opcode.opmap[name] for name, _ in names})
         found = {name: caches[number] for name, number in opcode.opmap.items() if number < 256}
         self.assertEqual(found, {name: opcode._inline_cache_entries.get(name, 0) for name in found})
+        general = self.jit._compiler._core.general_opcodes()
+        wanted = {number: None if name.startswith("INSTRUMENTED") else number for name, number in opcode.opmap.items() if number < 256}
+        for name, forms in _opcode_metadata._specializations.items():
+            wanted |= {_opcode_metadata._specialized_opmap[form]: opcode.opmap[name] for form in forms}
+        self.assertEqual({number: general[number] for number in wanted}, wanted)
 
     def test_another_bytecode(self):
         with unittest.mock.patch.object(self.jit._compiler, "MAGIC_NUMBER", b"\0\0\r\n"):

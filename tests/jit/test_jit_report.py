@@ -157,11 +157,20 @@ class AtStart(unittest.TestCase):
 
     def test_it_imports_little(self):
         """What reports need comes with the first one: it took more than the start of the interpreter."""
-        def modules(*options):
+        def modules(*options, **environment):
             code = "import sys; print(*sys.modules)"
             return set(subprocess.run([sys.executable, *options, "-c", code], capture_output=True, text=True, check=True,
-                                      env={**os.environ, "PYTHONUSERBASE": self.base}).stdout.split())
-        self.assertEqual(modules("-X", "ferrule_jit") - modules(), {"ferrule_jit", "ferrule_jit._compiler", "ferrule_jit._core"})
+                                      env={**os.environ, "PYTHONUSERBASE": self.base, **environment}).stdout.split())
+        self.assertEqual(modules("-X", "ferrule_jit") - modules(), {"ferrule_jit", "ferrule_jit._core"})
+        named = modules("-X", "ferrule_jit", FERRULE_JIT_GDB="1") - modules()
+        self.assertEqual(named, {"ferrule_jit", "ferrule_jit._compiler", "ferrule_jit._core"})
+
+    def test_names_of_the_package(self):
+        code = "import ferrule_jit; print(set(ferrule_jit.__all__) <= set(dir(ferrule_jit))); from ferrule_jit import *; " \
+               "print(is_enabled is ferrule_jit.is_enabled, enable.__module__); ferrule_jit.nothing"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONUSERBASE": self.base})
+        self.assertEqual(done.stdout, "True\nTrue ferrule_jit._compiler\n")
+        self.assertEqual(done.stderr.splitlines()[-1], "AttributeError: module 'ferrule_jit' has no attribute 'nothing'")
 
     @unittest.skipUnless(os.environ.get("STOCK_PYTHON"), "stock is not named")
     def test_an_interpreter_that_cannot_says_so_if_it_is_asked(self):

@@ -59,10 +59,73 @@ fn decode_alone(code: &Bound<'_, PyCode>) -> PyResult<Code> {
     Ok(Code::decode(bytes.as_bytes()))
 }
 
-/// Whether there is a jump back, of a loop. Caches are zeros there, and no instruction.
-pub fn jumps_back(code: &Bound<'_, PyCode>) -> PyResult<bool> {
-    let bytes = parts::bytes_of(code)?;
-    Ok(bytes.as_bytes().chunks_exact(2).any(|unit| unit[0] == op::JUMP_BACKWARD))
+/// What is seen of instructions without decoding them: flags.
+#[derive(Clone, Copy, Default)]
+pub struct Glance(u8);
+
+impl Glance {
+    const CACHES: u8 = 0xf;
+    const JUMPS_BACK: u8 = 0x10;
+    const MAKES_FUNCTIONS: u8 = 0x20;
+    const CALLS: u8 = 0x40;
+    const UNKNOWN: u8 = 0x80;
+
+    /// The flags of each opcode, and its number of caches.
+    const OF: [u8; 256] = {
+        let (mut all, mut opcode) = ([Self::UNKNOWN; 256], 0);
+        while opcode < all.len() {
+            if let Some(general) = op::general(opcode as u8) {
+                let flag = match general {
+                    op::JUMP_BACKWARD => Self::JUMPS_BACK,
+                    op::MAKE_FUNCTION => Self::MAKES_FUNCTIONS,
+                    op::CALL | op::CALL_KW => Self::CALLS,
+                    _ => 0,
+                };
+                all[opcode] = flag | op::units_of_caches(general) as u8;
+            }
+            opcode += 1;
+        }
+        all
+    };
+
+    /// Nothing is copied, unless a tool has changed instructions.
+    pub fn at(code: &Bound<'_, PyCode>) -> PyResult<Self> {
+        let raw = code.as_ptr().cast::<CodeObject>();
+        // SAFETY: a code object; *layouts*. So many bytes follow, which only attached threads change; nothing runs meanwhile.
+        let own = unsafe {
+            let first = std::ptr::addr_of!((*raw).instructions).cast::<u8>();
+            std::slice::from_raw_parts(first, 2 * (*raw).size as usize)
+        };
+        let found = Self::of(own);
+        if found.0 & Self::UNKNOWN == 0 {
+            return Ok(found);
+        }
+        Ok(Self::of(parts::bytes_of(code)?.as_bytes()))
+    }
+
+    fn of(bytes: &[u8]) -> Self {
+        let (mut found, mut at) = (0, 0);
+        while let Some(opcode) = bytes.get(at) {
+            let one = Self::OF[*opcode as usize];
+            found |= one & !Self::CACHES;
+            at += 2 + 2 * usize::from(one & Self::CACHES);
+        }
+        Self(found)
+    }
+
+    /// There is a loop.
+    pub fn jumps_back(self) -> bool {
+        self.0 & Self::JUMPS_BACK != 0
+    }
+
+    /// There may be a generator expression.
+    pub fn makes_functions(self) -> bool {
+        self.0 & Self::MAKES_FUNCTIONS != 0
+    }
+
+    pub fn calls(self) -> bool {
+        self.0 & Self::CALLS != 0
+    }
 }
 
 /// The instructions with the generator expressions that are compiled.
@@ -114,6 +177,13 @@ pub fn expressions(code: &Bound<'_, PyCode>, decoded: &Code) -> PyResult<Vec<Inn
         all.push(Inner { address, code, constants, start, slots, first_free });
     }
     Ok(all)
+}
+
+/// Whether functions with this code are generators or coroutines.
+pub fn suspends(code: &Bound<'_, PyCode>) -> bool {
+    // SAFETY: a code object, whose fields never change; *layouts*.
+    let flags = unsafe { (*code.as_ptr().cast::<CodeObject>()).flags };
+    flags & SUSPENDS != 0
 }
 
 /// Whether functions with this code are generators, as those of generator expressions are.
@@ -175,9 +245,7 @@ pub fn supported_within(code: &Code, region: Region) -> bool {
 
 /// Whether there is such a loop, in code whose frames compiled code can enter.
 pub fn has_loop(object: &Bound<'_, PyCode>, code: &Code) -> bool {
-    // SAFETY: a code object, whose fields never change; *layouts*.
-    let flags = unsafe { (*object.as_ptr().cast::<CodeObject>()).flags };
-    flags & SUSPENDS == 0 && code.loops().any(|region| supported_within(code, region))
+    !suspends(object) && code.loops().any(|region| supported_within(code, region))
 }
 
 /// Whether an instruction is compiled where it is.

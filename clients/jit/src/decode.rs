@@ -125,6 +125,7 @@ impl Region {
 /// All instructions by the code unit at which they start; EXTENDED_ARG is part of the next one.
 pub struct Code {
     by_unit: Vec<Option<Instruction>>,
+    makes_functions: bool,
     /// Those that are compiled.
     pub expressions: Vec<Expression>,
 }
@@ -162,7 +163,7 @@ impl Code {
     /// From the bytes of `co_code`, in which nothing is specialized or instrumented.
     pub fn decode(bytes: &[u8]) -> Self {
         let units = bytes.len() / 2;
-        let mut by_unit = vec![None; units];
+        let (mut by_unit, mut makes_functions) = (vec![None; units], false);
         let (mut unit, mut start, mut extended) = (0usize, 0usize, 0u32);
         while unit < units {
             let (opcode, low) = (bytes[2 * unit], u32::from(bytes[2 * unit + 1]));
@@ -172,6 +173,7 @@ impl Code {
                 unit += 1;
                 continue;
             }
+            makes_functions |= opcode == op::MAKE_FUNCTION;
             let next = unit + 1 + op::units_of_caches(opcode);
             by_unit[start] = Some(Instruction {
                 opcode,
@@ -182,7 +184,7 @@ impl Code {
             });
             (unit, start, extended) = (next, next, 0);
         }
-        Self { by_unit, expressions: Vec::new() }
+        Self { by_unit, makes_functions, expressions: Vec::new() }
     }
 
     /// The instruction that starts at a code unit.
@@ -198,6 +200,9 @@ impl Code {
 
     /// What may be a generator expression whose code is compiled: the call of a name with one, over what stores nothing.
     pub fn find_expressions(&self) -> Vec<Expression> {
+        if !self.makes_functions {
+            return Vec::new();
+        }
         let all: Vec<Instruction> = self.instructions().collect();
         let made = (0..all.len()).filter(|index| all[*index].opcode == op::MAKE_FUNCTION);
         made.filter_map(|index| self.expression(&all, index)).collect()

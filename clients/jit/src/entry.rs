@@ -10,7 +10,7 @@ use crate::instances;
 use crate::kind::{Kind, FLOAT, INT};
 use crate::lower::MOST_ARGUMENTS;
 use crate::parts;
-use crate::python::{int_value, CodeObject, PyFunction_SetVectorcall, ThreadState};
+use crate::python::{int_value, CodeObject, PyFunction_SetVectorcall, ThreadState, PENDING};
 use crate::record::{self, count, Observers, Record};
 use crate::slot::Cause;
 use crate::stack;
@@ -18,6 +18,7 @@ use crate::unbox::{fits, unbox_one};
 use framehook::raw::Api;
 use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
+use pyo3::types::{PyCode, PyDict};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -26,6 +27,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 const MOST_VERSIONS: usize = 2;
 /// How often dependencies of a function may change before it is given back.
 const MOST_CHANGES: u32 = 4;
+/// After so many observed calls in succession a function is left to the interpreter, whose calls of it are specialized again.
+const MOST_OBSERVED: u32 = 512;
 /// After so many entries a function is judged: by how often it was left.
 const JUDGED: u64 = 64;
 
@@ -67,7 +70,7 @@ pub fn take(function: &Bound<'_, pyo3::types::PyFunction>, record: &Record) {
 }
 
 /// Has the hook not called for a code object any more: it would observe its calls.
-pub fn ignore(code: &Bound<'_, pyo3::types::PyCode>, record: &Record) {
+pub fn ignore(code: &Bound<'_, PyCode>, record: &Record) {
     record.counted.set(false);
     if let Ok(api) = Api::get() {
         let disable = api.PyUnstable_FrameHook_DisableForCode;
@@ -78,11 +81,65 @@ pub fn ignore(code: &Bound<'_, pyo3::types::PyCode>, record: &Record) {
     }
 }
 
+/// Has loops of a code object reported after so many turns, while the hook is installed.
+pub fn watch_loops(code: &Bound<'_, PyCode>, turns: u16) -> PyResult<()> {
+    let watch = Api::get()?.PyUnstable_FrameHook_WatchLoops;
+    let hook = HOOK.load(Ordering::Relaxed);
+    // SAFETY: attached, as the binding says; any id is allowed.
+    if hook != 0 && unsafe { watch(hook, code.as_ptr(), turns.into()) } < 0 {
+        return Err(PyErr::fetch(code.py()));
+    }
+    Record::of(code)?.watched.set(hook);
+    Ok(())
+}
+
+/// Leaves functions to the interpreter until the observers of their code have changed: its loops, which are watched, are counted anew
+/// then, and for code without loops the hook is called again. Whether that could be arranged.
+pub fn rest(code: &Bound<'_, PyCode>, record: &Record) -> bool {
+    let hook = HOOK.load(Ordering::Relaxed);
+    let is_watched = record.watched.get() == hook;
+    let rests = hook != 0 && (is_watched || watch_loops(code, u16::MAX).is_ok());
+    record.rests.set(rests);
+    rests
+}
+
+/// Whether signal handlers or other work wait for this thread, which counts as an observer.
+pub fn is_work_pending() -> bool {
+    // SAFETY: called in attached threads; signal handlers set flags.
+    let word = unsafe {
+        let thread = ffi::PyThreadState_GetUnchecked().cast::<ThreadState>();
+        std::ptr::addr_of!((*thread).eval_breaker).read_volatile()
+    };
+    word & PENDING != 0
+}
+
+/// An observed call. After many the function is left to the interpreter, until its observers have changed.
+///
+/// # Safety
+/// Attached; a function and its code, with its record.
+#[cold]
+unsafe fn leave_observed(function: *mut PyObject, code: *mut PyObject, record: &Record) {
+    record.observed.set(record.observed.get() + 1);
+    if record.observed.get() <= MOST_OBSERVED && !record.rests.get() {
+        return;
+    }
+    record.observed.set(0);
+    // SAFETY: attached, and a code object. PyO3 lets go at once of an error that is dropped.
+    unsafe {
+        Python::attach_unchecked(|py| {
+            let code = Bound::from_borrowed_ptr(py, code).cast_into_unchecked();
+            if rest(&code, record) {
+                give_back(function);
+            }
+        });
+    }
+}
+
 /// Takes over the callees of new code whose calls were counted so far. It is valid, and nothing has run since it was compiled.
 pub fn take_callees(py: Python<'_>, compiled: &Compiled) {
     for (code, address) in compiled.dependencies.iter().filter_map(|d| d.callee()) {
         // SAFETY: the dependency holds, so the code object is alive.
-        let code: Bound<'_, pyo3::types::PyCode> =
+        let code: Bound<'_, PyCode> =
             unsafe { Bound::from_borrowed_ptr(py, code as *mut PyObject).cast_into_unchecked() };
         // SAFETY: attached; the code is alive while its record is used.
         let record = unsafe { record::find(code.as_ptr()) };
@@ -101,9 +158,15 @@ pub fn take_callees(py: Python<'_>, compiled: &Compiled) {
 
 /// Learns every function's vectorcall from a new one.
 pub fn prepare(py: Python<'_>) -> PyResult<()> {
-    let function = py.eval(c"lambda: None", None, None)?;
+    // SAFETY: attached, and strings that are copied; a code object, or NULL with an exception. A function of it and of a dict, or the same.
+    let function = unsafe {
+        let code = ffi::PyCode_NewEmpty(c"".as_ptr(), c"".as_ptr(), 0);
+        let code = Bound::from_owned_ptr_or_err(py, code.cast())?;
+        let made = ffi::PyFunction_New(code.as_ptr(), PyDict::new(py).as_ptr());
+        Bound::from_owned_ptr_or_err(py, made)?
+    };
     let raw = function.as_ptr().cast::<PyFunctionObject>();
-    // SAFETY: what the lambda has made is a function.
+    // SAFETY: what was made is a function.
     let own = unsafe { (*raw).vectorcall }.map_or(0, |own| own as usize);
     ORIGINAL.store(own, Ordering::Relaxed);
     parts::names(py);
@@ -178,8 +241,12 @@ unsafe extern "C" fn enter(
     // SAFETY: attached, and a function's code object.
     if !unsafe { unobserved(thread, observers, code) } {
         // SAFETY: as this function is called.
-        return unsafe { interpret(function, arguments, flags, names) };
+        return unsafe {
+            leave_observed(function, code, record);
+            interpret(function, arguments, flags, names)
+        };
     }
+    record.observed.set(0);
     let count = flags & !ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
     let mut gathered = [std::ptr::null_mut(); MOST_ARGUMENTS];
     // SAFETY: a code object of *layouts*; as this function is called. That many arguments are given, or were gathered.

@@ -7,6 +7,7 @@ use crate::code::{self, kind_of, literal};
 use crate::compile::{compile_loop, Start};
 use crate::compiled::Compiled;
 use crate::context::{Context, LEFT};
+use crate::depend::is_unobserved;
 use crate::entry::{self, box_result, judge};
 use crate::exit;
 use crate::iterators;
@@ -51,6 +52,10 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     if !parts::code_of(&function).is(hot.code()) {
         return never(hot); // a hook has given the frame other code
     }
+    if record.rests.get() && is_unobserved(hot.code().as_ptr()) {
+        record.rests.set(false); // its observers have gone
+        entry::take(&function, record);
+    }
     let globals = parts::globals_of(&function).into_any().cast_into_exact::<PyDict>();
     let Ok(globals) = globals else { return never(hot) };
     let outer = outer_of(&function, &globals, record, hot.head() as u32)?;
@@ -68,8 +73,9 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     if !unsafe { compiled.is_valid() && compiled.is_unobserved(thread) } {
         return Ok(LoopAnswer::Continue);
     }
-    // Each function that is made with this code.
-    entry::take(&function, record);
+    if !record.rests.get() {
+        entry::take(&function, record); // each function that is made with this code
+    }
     count(&record.entered);
     let mut context = Context::new(thread);
     take_over(hot, &state);

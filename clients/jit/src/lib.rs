@@ -55,6 +55,7 @@ use pyo3::prelude::*;
 mod _core {
     use super::*;
     use pyo3::exceptions::PyRuntimeError;
+    use pyo3::ffi::{PyImport_GetMagicNumber, PySys_GetObject};
     use pyo3::types::{PyCode, PyDict, PyFunction};
     use std::sync::atomic::Ordering;
 
@@ -70,6 +71,12 @@ mod _core {
     fn opcodes() -> (Vec<(&'static str, u8)>, Vec<usize>) {
         let names = opcode::TABLE.iter().map(|&(name, number, _)| (name, number)).collect();
         (names, (0..=u8::MAX).map(opcode::units_of_caches).collect())
+    }
+
+    /// For each opcode the instruction of which it is a form.
+    #[pyfunction]
+    fn general_opcodes() -> Vec<Option<u8>> {
+        (0..=u8::MAX).map(opcode::general).collect()
     }
 
     /// Whether this interpreter has all that compiled code needs of it.
@@ -93,6 +100,35 @@ mod _core {
         }
         hot::TURNS.store(turns.max(1), Ordering::Relaxed);
         watch::CALLS.store(calls, Ordering::Relaxed);
+        start_compiling(py)
+    }
+
+    /// For ferrule_jit.pth: enables the compiler as `enable()` of the package does by default. What only some start-ups need is left to that:
+    /// names of code, and what is missing.
+    #[pyfunction]
+    fn start(py: Python<'_>) -> PyResult<()> {
+        let names = ["FERRULE_JIT_PERF_MAP", "FERRULE_JIT_GDB"];
+        if names.iter().any(|name| std::env::var_os(name).is_some()) || !can_run(py) {
+            let package = py.import("ferrule_jit._compiler")?;
+            return package.call_method0("start_if_possible").map(drop);
+        }
+        start_compiling(py)
+    }
+
+    /// Whether the interpreter is as `what_is_missing()` of the package wants it.
+    fn can_run(_py: Python<'_>) -> bool {
+        // SAFETY: attached; a string.
+        let has_objects = unsafe { !PySys_GetObject(c"getobjects".as_ptr()).is_null() };
+        // SAFETY: attached.
+        let magic = unsafe { PyImport_GetMagicNumber() } as u32;
+        !cfg!(Py_GIL_DISABLED)
+            && !has_objects
+            && magic == u32::from_le_bytes(magic_number())
+            && version() != 0
+            && can_continue()
+    }
+
+    fn start_compiling(py: Python<'_>) -> PyResult<()> {
         if entry::ENABLED.load(Ordering::Relaxed) {
             return Ok(());
         }

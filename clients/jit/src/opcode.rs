@@ -92,14 +92,50 @@ opcodes! {
     RESUME = 149, 0;
 }
 
-/// How many code units with caches follow an instruction, whether it is compiled or not.
-pub fn units_of_caches(opcode: u8) -> usize {
-    const LOAD_SUPER_ATTR: u8 = 93;
-    const SEND: u8 = 104;
-    match opcode {
-        LOAD_SUPER_ATTR | SEND => 1,
-        compiled => caches(compiled).unwrap_or(0),
+const LOAD_SUPER_ATTR: u8 = 93;
+const SEND: u8 = 104;
+
+const CACHES: [u8; 256] = {
+    let mut all = [0; 256];
+    (all[LOAD_SUPER_ATTR as usize], all[SEND as usize]) = (1, 1);
+    let mut index = 0;
+    while index < TABLE.len() {
+        let (_, number, caches) = TABLE[index];
+        all[number as usize] = caches as u8;
+        index += 1;
     }
+    all
+};
+
+/// How many code units with caches follow an instruction, whether it is compiled or not.
+pub const fn units_of_caches(opcode: u8) -> usize {
+    CACHES[opcode as usize] as usize
+}
+
+/// The instruction of which this is a specialized form, or itself; `None`: it is of a tool, or unknown.
+pub const fn general(opcode: u8) -> Option<u8> {
+    const INPLACE_ADD_UNICODE: u8 = 3;
+    const COUNTED_JUMP: u8 = 234;
+    Some(match opcode {
+        INPLACE_ADD_UNICODE | 150..=156 => BINARY_OP,
+        157..=161 => BINARY_SUBSCR,
+        162..=181 => CALL,
+        182..=184 => COMPARE_OP,
+        185..=186 => CONTAINS_OP,
+        187..=190 => FOR_ITER,
+        191..=202 => LOAD_ATTR,
+        203..=204 => LOAD_GLOBAL,
+        205..=206 => LOAD_SUPER_ATTR,
+        207 => RESUME,
+        208 => SEND,
+        209..=211 => STORE_ATTR,
+        212..=213 => STORE_SUBSCR,
+        214..=219 => TO_BOOL,
+        220..=222 => UNPACK_SEQUENCE,
+        COUNTED_JUMP => JUMP_BACKWARD,
+        ..=RESUME => opcode,
+        _ => return None,
+    })
 }
 
 /// The name of an instruction, for `explain`.

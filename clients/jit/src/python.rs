@@ -21,6 +21,8 @@ pub struct ThreadState {
     pub c_recursion_remaining: c_int,
 }
 
+/// The flags of `eval_breaker`.
+pub const PENDING: usize = 0xff;
 /// Where compiled code finds the flags.
 pub const EVAL_BREAKER: i64 = std::mem::offset_of!(ThreadState, eval_breaker) as i64;
 
@@ -28,7 +30,7 @@ pub const EVAL_BREAKER: i64 = std::mem::offset_of!(ThreadState, eval_breaker) as
 #[repr(C)]
 pub struct CodeObject {
     head: PyObject,
-    size: Py_ssize_t,
+    pub size: Py_ssize_t,
     pub consts: *mut PyObject,
     pub names: *mut PyObject,
     exception_table: *mut PyObject,
@@ -47,6 +49,12 @@ pub struct CodeObject {
     pub locals_plus_names: *mut PyObject,
     locals_plus_kinds: *mut PyObject,
     pub file_name: *mut PyObject,
+    others: [*mut c_void; 6],
+    instrumented_for: usize,
+    monitoring: *mut c_void,
+    first_traceable: c_int,
+    extra: *mut c_void,
+    pub instructions: [[u8; 2]; 1],
 }
 
 /// `PyDictObject`.

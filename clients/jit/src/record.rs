@@ -42,6 +42,12 @@ pub struct Record {
     pub outer: RefCell<Vec<Rc<Outer>>>,
     /// The id of the hook that has its loops watched, or by which it was refused; 0: it was not examined.
     pub examined: Cell<i64>,
+    /// The id of the hook that watches its loops, or its observers alone if it has none.
+    pub watched: Cell<i64>,
+    /// Calls in succession that were observed.
+    pub observed: Cell<u32>,
+    /// Its functions have their own vectorcall until the observers of the code have changed.
+    pub rests: Cell<bool>,
     /// The hook counts calls, so it observes them.
     pub counted: Cell<bool>,
     /// A loop of it was hot.

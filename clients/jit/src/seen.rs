@@ -48,14 +48,19 @@ pub fn facts<'py>(code: &Bound<'py, PyCode>) -> PyResult<Bound<'py, PyDict>> {
     let facts = PyDict::new(code.py());
     // SAFETY: attached; the code object is alive while its record is read.
     let Some(record) = (unsafe { record::find(code.as_ptr()) }) else {
-        if let Err(why) = code::shape(code) {
+        let decoded = code::decode(code)?;
+        if let Some((unit, why)) =
+            code::refusal(code, &decoded).filter(|_| !code::has_loop(code, &decoded))
+        {
             facts.set_item("refused", why)?;
+            facts.set_item("refused_at", unit)?;
         }
         return Ok(facts);
     };
     facts.set_item("refused", record.refused.borrow().clone())?;
     facts.set_item("refused_at", record.refused_at.get())?;
     facts.set_item("given_back", record.given_back.get())?;
+    facts.set_item("rests", record.rests.get())?;
     facts.set_item("calls", record.calls.get())?;
     facts.set_item("entered", record.entered.get())?;
     facts.set_item("left", record.left.get())?;

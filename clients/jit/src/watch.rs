@@ -1,8 +1,9 @@
 //! The frame hook that selects functions to compile.
 
 use crate::closure;
-use crate::code;
+use crate::code::{self, Glance};
 use crate::decode::Code;
+use crate::depend::is_unobserved;
 use crate::entry;
 use crate::hot;
 use crate::opcode::{LOAD_DEREF, LOAD_GLOBAL};
@@ -71,7 +72,8 @@ impl FrameHook for Watch {
                 return Ok(LoopAnswer::Continue);
             }
             record.was_hot.set(true);
-            if record.given_back.get() || !entry::ENABLED.load(Ordering::Relaxed) {
+            let is_enabled = entry::ENABLED.load(Ordering::Relaxed);
+            if !has_compiled_loop(&code, record)? || record.given_back.get() || !is_enabled {
                 hot.set_turns(0);
                 return Ok(LoopAnswer::Continue);
             }
@@ -119,43 +121,63 @@ fn turns_before_look(code: &Bound<'_, PyCode>, record: &Record) -> Option<u16> {
 
 /// After how many turns loops with generator expressions are looked at.
 fn turns_of_look() -> u16 {
-    hot::TURNS.load(Ordering::Relaxed).div_ceil(LOOKS)
+    turns().div_ceil(LOOKS)
 }
 
-/// Has loops of a code object reported after so many turns, while the hook is installed.
-fn watch_loops(code: &Bound<'_, PyCode>, turns: u16) -> PyResult<()> {
-    let watch = Api::get()?.PyUnstable_FrameHook_WatchLoops;
-    let hook = entry::HOOK.load(Ordering::Relaxed);
-    // SAFETY: attached, as the binding says; any id is allowed.
-    if hook != 0 && unsafe { watch(hook, code.as_ptr(), turns.into()) } < 0 {
-        return Err(PyErr::fetch(code.py()));
+/// The observers of code have changed, or it is to be compiled: gives the function the vectorcall of compiled functions, unless its
+/// calls are observed. Whether the hook is done with it: pending work hides whether they are.
+fn take_unobserved(
+    code: &Bound<'_, PyCode>,
+    function: &Bound<'_, PyFunction>,
+    record: &Record,
+) -> bool {
+    if entry::is_work_pending() {
+        return false;
     }
-    Ok(())
+    entry::ignore(code, record);
+    if is_unobserved(code.as_ptr()) || !entry::rest(code, record) {
+        record.rests.set(false);
+        record.observed.set(0);
+        entry::take(function, record);
+    }
+    true
 }
 
-/// Has loops watched, or refuses the code; whether either was done.
-fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyResult<bool> {
-    let refusal = code::refusal(code, decoded);
+/// After how many turns a loop is hot.
+fn turns() -> u16 {
+    hot::TURNS.load(Ordering::Relaxed)
+}
+
+/// Whether loops of the code are compiled. If not all of it is, that is recorded.
+fn judge(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> bool {
     let has_loop = code::has_loop(code, decoded);
-    match refusal {
+    match code::refusal(code, decoded) {
         Some((unit, why)) if has_loop => record.refuse_in_part(unit, why),
         Some((unit, why)) => {
             record.refused_at.set(unit);
             record.refuse(why);
-            return Ok(true);
         }
         None => {}
     }
-    let turns = hot::TURNS.load(Ordering::Relaxed);
+    has_loop
+}
+
+/// Has loops watched, or refuses the code; whether either was done.
+fn examine(code: &Bound<'_, PyCode>, record: &Record, decoded: &Code) -> PyResult<bool> {
+    let has_loop = judge(code, record, decoded);
+    if record.given_back.get() {
+        return Ok(true);
+    }
+    let turns = turns();
     let expressions = code::code_of_expressions(code, decoded)?;
     for expression in &expressions {
-        watch_loops(expression, turns)?;
+        entry::watch_loops(expression, turns)?;
     }
     if has_loop && expressions.is_empty() {
-        watch_loops(code, turns)?;
+        entry::watch_loops(code, turns)?;
     } else if has_loop {
         record.looks.set(LOOKS - 1);
-        watch_loops(code, turns_of_look())?;
+        entry::watch_loops(code, turns_of_look())?;
     }
     Ok(has_loop)
 }
@@ -175,42 +197,26 @@ pub fn examine_known(code: &Bound<'_, PyCode>) -> PyResult<()> {
 fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     let code = frame.code()?;
     seen::collect(&code);
+    let hook = entry::HOOK.load(Ordering::Relaxed);
+    // SAFETY: attached; the code is alive while its record is used.
+    let known = unsafe { record::find(code.as_ptr()) };
+    if known.is_none_or(|record| record.examined.get() != hook || hook == 0) {
+        return consider_new(frame, &code, hook);
+    }
+    let record = Record::of(&code)?;
+    if record.given_back.get() || !(record.counted.get() || record.rests.get()) {
+        return Ok(true);
+    }
     let function = frame.function()?;
     // A hook may have given the frame other code.
     if !parts::code_of(&function).is(&code) {
         return Ok(true);
     }
-    let record = Record::of(&code)?;
+    if record.rests.get() {
+        return Ok(take_unobserved(&code, &function, record)); // its observers have changed
+    }
     let calls = record.calls.get() + 1;
     record.calls.set(calls);
-    if record.given_back.get() {
-        return Ok(true);
-    }
-    let (hook, examined) = (entry::HOOK.load(Ordering::Relaxed), record.examined.get());
-    if examined != hook || hook == 0 {
-        let examined_at = EXAMINED_AT.min(CALLS.load(Ordering::Relaxed).saturating_sub(1));
-        let is_early = calls < examined_at && !(calls == 1 && code::jumps_back(&code)?);
-        if examined == 0 && is_early {
-            record.counted.set(true);
-            return Ok(false);
-        }
-        record.counted.set(false);
-        record.examined.set(hook);
-        let decoded = code::decode(&code)?;
-        if examine(&code, record, &decoded)? {
-            if !record.compiled.borrow().is_empty() {
-                entry::take(&function, record); // it was compiled before the compiler was disabled
-            }
-            return Ok(true);
-        }
-        // Others are compiled with the functions that call them.
-        let has_expressions = !decoded.expressions.is_empty();
-        let is_recursive = calls_itself(&function, decoded)?;
-        record.looks.set(if has_expressions && !is_recursive { LOOKS } else { 0 });
-        let counted = has_expressions || is_recursive;
-        record.counted.set(counted);
-        return Ok(!counted);
-    }
     if calls < CALLS.load(Ordering::Relaxed) {
         return Ok(false);
     }
@@ -218,12 +224,94 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     if is_cold {
         record.looks.set(record.looks.get() - 1);
         record.calls.set(EXAMINED_AT);
-    } else {
-        entry::take(&function, record);
+    } else if !take_unobserved(&code, &function, record) {
+        return Ok(false);
     }
     let is_done = !is_cold || record.looks.get() == 0;
     record.counted.set(!is_done);
     Ok(is_done)
+}
+
+/// The same of code that was not examined for this hook. What a glance finds enough about is not decoded, nor is anything recorded of
+/// most of it: much of a program runs once or twice.
+fn consider_new(frame: &Frame<'_>, code: &Bound<'_, PyCode>, hook: i64) -> PyResult<bool> {
+    // SAFETY: attached; the code is alive while its record is used.
+    let known = unsafe { record::find(code.as_ptr()) };
+    let is_watched = |record: &Record| record.watched.get() == hook && hook != 0;
+    if known.is_some_and(|record| record.given_back.get() || is_watched(record)) {
+        return Ok(true);
+    }
+    if known.is_none_or(|record| !record.counted.get()) {
+        let glance = Glance::at(code)?;
+        let is_compiled = match glance.jumps_back() {
+            true => !code::suspends(code),
+            false => glance.calls() && code::shape(code).is_ok(),
+        };
+        if !is_compiled {
+            return Ok(true);
+        }
+        let record = Record::of(code)?;
+        if glance.jumps_back() && !glance.makes_functions() {
+            // Examined when one of them is hot.
+            record.calls.set(record.calls.get() + 1);
+            entry::watch_loops(code, turns())?;
+            take_again(&frame.function()?, record);
+            return Ok(true);
+        }
+        record.counted.set(!glance.jumps_back());
+    }
+    let record = Record::of(code)?;
+    let function = frame.function()?;
+    if !parts::code_of(&function).is(code) {
+        return Ok(true);
+    }
+    record.calls.set(record.calls.get() + 1);
+    let examined_at = EXAMINED_AT.min(CALLS.load(Ordering::Relaxed).saturating_sub(1));
+    if record.examined.get() == 0 && record.counted.get() && record.calls.get() < examined_at {
+        return Ok(false);
+    }
+    record.counted.set(false);
+    record.examined.set(hook);
+    let decoded = code::decode(code)?;
+    if examine(code, record, &decoded)? {
+        take_again(&function, record);
+        return Ok(true);
+    }
+    // Others are compiled with the functions that call them.
+    let has_expressions = !decoded.expressions.is_empty();
+    let is_recursive = calls_itself(&function, decoded)?;
+    record.rests.set(false);
+    record.looks.set(if has_expressions && !is_recursive { LOOKS } else { 0 });
+    let counted = has_expressions || is_recursive;
+    record.counted.set(counted);
+    Ok(!counted)
+}
+
+/// Takes a function that was compiled before the compiler was disabled.
+fn take_again(function: &Bound<'_, PyFunction>, record: &Record) {
+    record.rests.set(false);
+    if !record.compiled.borrow().is_empty() {
+        entry::take(function, record);
+    }
+}
+
+/// Whether loops of the code are compiled, of which one is hot. It is examined if it was not, and not counted any more if they are not.
+fn has_compiled_loop(code: &Bound<'_, PyCode>, record: &Record) -> PyResult<bool> {
+    let hook = entry::HOOK.load(Ordering::Relaxed);
+    if code::suspends(code) || record.examined.get() == hook {
+        return Ok(!code::suspends(code));
+    }
+    record.examined.set(hook);
+    if judge(code, record, &code::decode(code)?) {
+        return Ok(true);
+    }
+    let unwatch = Api::get()?.PyUnstable_FrameHook_UnwatchLoops;
+    // SAFETY: attached, as the binding says; any id is allowed.
+    if unsafe { unwatch(hook, code.as_ptr()) } < 0 {
+        return Err(PyErr::fetch(code.py()));
+    }
+    record.watched.set(0);
+    Ok(false)
 }
 
 /// Whether a function calls itself, or a function that does: what is called is a global or in a cell.
@@ -264,6 +352,7 @@ pub fn request(function: &Bound<'_, PyFunction>) -> PyResult<()> {
     let code = parts::code_of(function);
     let record = Record::of(&code)?;
     entry::ignore(&code, record);
+    record.rests.set(false);
     record.examined.set(entry::HOOK.load(Ordering::Relaxed));
     examine(&code, record, &code::decode(&code)?)?;
     if !record.given_back.get() {

@@ -7,6 +7,17 @@ From then on functions with loops over ints and floats, and functions that call 
 that gives the same as CPython. ``explain(function)`` says what became of one.
 """
 
-from ._compiler import compile_at_next_call, disable, dump, enable, explain, is_enabled, start_if_possible, stats, what_is_missing
-
 __all__ = ["compile_at_next_call", "disable", "dump", "enable", "explain", "is_enabled", "start_if_possible", "stats", "what_is_missing"]
+
+
+def __getattr__(name):
+    # On first use: `-X ferrule_jit` is a part of each start-up, and needs the extension module alone.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _compiler
+    globals().update((name, getattr(_compiler, name)) for name in __all__)
+    return globals()[name]
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

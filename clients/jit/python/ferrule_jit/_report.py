@@ -38,7 +38,6 @@ class Function:
     reason: str | None      # why it is not compiled, or not any more
     reason_line: int | None
     given_back: bool
-    seen: bool              # by the compiler
     exits: dict             # line: how often compiled code was left there
     facts: dict
 
@@ -46,7 +45,7 @@ class Function:
     def status(self):
         if self.reason:
             return "given back" if self.versions and self.given_back else "compiled in part" if self.versions else "not compiled"
-        return "compiled" if self.versions else "not hot" if self.seen else "not seen"
+        return "compiled" if self.versions else "not hot"
 
     def is_compiled(self, line):
         return not self.given_back and any(version.lines is None or line in version.lines for version in self.versions)
@@ -66,10 +65,10 @@ class Function:
             add(version.line, version.text())
         if self.reason:
             add(self.reason_line, f"{self.status}: {self.reason}")
+        elif self.facts.get("rests"):
+            add(None, "observed by a tool: interpreted until that has ended")
         elif self.status == "not hot":
             add(None, "not compiled: not called often enough, or no loop")
-        elif self.status == "not seen":
-            add(None, "not seen yet")
         for line, count in self.exits.items():
             add(line, f"left {times(count)}")
         return found
@@ -112,7 +111,7 @@ def read(code):
         name=code.co_qualname, file=code.co_filename, line=code.co_firstlineno,
         lines=frozenset(line for _, _, line in code.co_lines() if line is not None),
         versions=tuple(versions), reason=reason, reason_line=line(facts.get("refused_at")), given_back=facts.get("given_back", False),
-        seen="calls" in facts or bool(reason), exits=exits, facts=facts)
+        exits=exits, facts=facts)
 
 
 def summary():
