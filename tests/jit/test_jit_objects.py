@@ -53,6 +53,59 @@ class ObjectCase(Case):
             self.assertEqual(stats.get("left", 0), expect[1], self.jit.explain(made.f))
         return made, stats
 
+    def test_an_object_of_the_class_that_becomes_a_descriptor(self):
+        made = define("""
+    class D:
+        pass
+    class P:
+        d = D()
+        def __init__(self):
+            self.d = 1.5
+    def f(p):
+        total = 0.0
+        for i in range(3):
+            total += p.d
+            p.d = 1.5
+        return total
+        """)
+        p = made.P()
+        self.jit.enable()
+        self.jit.compile_at_next_call(made.f)
+        self.assertEqual([made.f(p), made.f(p)], [4.5, 4.5])
+        stored = []
+        made.D.__get__, made.D.__set__ = lambda self, instance, owner: 100.0, lambda self, instance, value: stored.append(value)
+        self.assertEqual(made.f(p), 300.0)
+        self.assertEqual(stored, [1.5] * 3)
+
+    def test_names_that_are_not_interned(self):
+        self.same("""
+    Point.Kind = 3
+    made = []
+    def arguments():
+        p = Point(1, 2)
+        if len(made) > 2:
+            p.__dict__["".join(["to", "tal"])] = lambda: 100
+            p.__dict__["".join(["Ki", "nd"])] = 7
+        made.append(p)
+        return p,
+    def f(p):
+        total = 0
+        for i in range(10):
+            total += p.total() + p.Kind
+        return total
+        """, times=6)
+        self.same("""
+    def arguments():
+        p = Point(1, 2)
+        p.__dict__["".join(["n", "ew"])] = 9
+        return p,
+    def f(p):
+        total = 0
+        for i in range(10):
+            total += p.new
+        return total
+        """, expect=(3, 0))
+
     def state(self, value, depth=3):
         if isinstance(value, list | tuple):
             return [self.state(item, depth) for item in value]

@@ -456,8 +456,17 @@ pub fn attribute<'py>(
     let why = |what: &str| format!("the attribute {}, {what}", name.to_string_lossy());
     // SAFETY: attached, and a class that is alive.
     let inline = unsafe { (*ty).tp_flags } & INLINE_VALUES != 0;
-    // SAFETY: as above; the names there are.
-    let index = unsafe { (0..key_count(ty)).find(|index| key(ty, *index) == name.as_ptr()) };
+    let is_name = |index: &isize| {
+        // SAFETY: as above; a name that is there, an exact str. One that came in by the instance's dict may not be interned.
+        // The comparison runs no code.
+        unsafe {
+            let key = key(ty, *index);
+            key == name.as_ptr() || ffi::PyUnicode_Compare(key, name.as_ptr()) == 0
+        }
+    };
+    // SAFETY: as above.
+    let index = unsafe { key_count(ty) };
+    let index = (0..index).find(is_name);
     let place = index.map(|index| VALUES + 8 * index as i32);
     let value = |offset, inline| {
         let kind = with(ty as usize, |known| known.kinds.get(&offset).cloned()).flatten();
@@ -484,6 +493,11 @@ pub fn attribute<'py>(
     // SAFETY: a type.
     if unsafe { (*found_type).tp_descr_set }.is_some() {
         return Err(why("a property"));
+    }
+    // SAFETY: a type.
+    if unsafe { (*found_type).tp_flags } & ffi::Py_TPFLAGS_IMMUTABLETYPE == 0 {
+        // It may become a descriptor's class, and the version of this class stays.
+        return Err(why("for which the class has an object of a class in Python"));
     }
     if let Some(place) = place {
         let is_there = with(ty as usize, |known| known.kinds.contains_key(&place));
