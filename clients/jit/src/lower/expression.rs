@@ -90,9 +90,16 @@ impl<'a> Lowering<'a, '_> {
             .map(|arrival| arrival.from)
             .chain(self.pending.iter().map(|pending| pending.block))
             .collect();
+        let is_left = |lowering: &Self, block: Block| {
+            block.as_u32() as usize >= begun && !lowering.has_end(block) && !kept.contains(&block)
+        };
+        // The current one first: it is to have its end before another one is current.
+        if self.b.current_block().is_some_and(|block| is_left(self, block)) {
+            self.b.ins().trap(TrapCode::unwrap_user(1));
+        }
         for number in begun..self.b.func.dfg.num_blocks() {
             let block = Block::from_u32(number as u32);
-            if !self.has_end(block) && !kept.contains(&block) {
+            if is_left(self, block) {
                 self.b.switch_to_block(block);
                 self.b.ins().trap(TrapCode::unwrap_user(1));
             }
