@@ -191,6 +191,22 @@ class Interface(Case):
         self.assertRaises(TypeError, made, "x", 3)
         self.assertRegex(self.jit.explain(made), r"line 4: not compiled: arithmetic of another object and int")
 
+    def test_explain_names_the_call_whose_callee_was_left(self):
+        made = define("""
+            def g(x):
+                y = x * 2
+                return y * x
+            def f(n, x):
+                total = 0
+                for i in range(n):
+                    total += g(x)
+                return total
+        """)
+        self.jit.compile_at_next_call(made.f)
+        for x in (3, 3, 2**62):
+            made.f(1, x)
+        self.assertIn("line 8: left once", self.jit.explain(made.f))
+
     def test_entries_are_counted_for_each_version(self):
         made = define("def f(a, n):\n    for i in range(n): a = a + a\n    return a\n").f
         self.compiled(made, 1, 3)

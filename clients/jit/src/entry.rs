@@ -485,11 +485,13 @@ pub unsafe fn box_result(compiled: &Compiled, outcome: Outcome) -> *mut PyObject
 pub fn judge(record: &Record, context: &Context) -> Option<Cause> {
     // SAFETY: the code that has left is alive: the caller keeps it.
     let exit = unsafe { exit::exit_of(context.log.first()?) }?;
+    // SAFETY: as above.
+    let own = unsafe { exit::exit_of(context.log.last()?) }?; // of the function that was entered, where a callee was left
     match exit.cause {
         Cause::Poll => count(&record.polled),
         Cause::Guard => {
             count(&record.left);
-            *record.places.borrow_mut().entry(exit.unit).or_insert(0) += 1;
+            *record.places.borrow_mut().entry(own.unit).or_insert(0) += 1;
             let (entered, left) = (record.entered.get(), record.left.get());
             if entered >= JUDGED && left > entered / 4 && !record.in_part.get() {
                 record.refuse("it is left for the interpreter too often".into());
