@@ -1,7 +1,10 @@
 """Functions that a tool observes for long: the interpreter has them until the tool has ended."""
 
 import contextlib
+import ctypes
 import dis
+import gc
+import itertools
 import sys
 import threading
 import unittest
@@ -120,6 +123,84 @@ class Observed(Case):
         # An evaluator has forbidden that, and events of calls have their own instruction.
         if "evaluator" not in observed_by and "INSTRUMENTED_CALL" not in names:
             self.assertTrue(names & {"CALL_PY_EXACT_ARGS", "CALL_PY_GENERAL"}, names)
+
+    def entries_of(self, function, *arguments):
+        """In 50 calls."""
+        before = self.entered(function)
+        for _ in range(50):
+            function(*arguments)
+        return self.entered(function) - before
+
+    def test_a_callee_that_has_not_run_since(self):
+        made = define("""
+            def rare(n):
+                return n + 1
+            def caller(n, k):
+                total = 0
+                for i in range(n):
+                    total += i
+                    if i == k:
+                        total = rare(total)
+                return total
+        """)
+        for _ in range(6):
+            made.caller(3000, 5)
+        self.assertEqual(self.entries_of(made.caller, 20, -1), 50)
+        with hook():
+            made.caller(5, 2)
+        self.assertGreaterEqual(self.entries_of(made.caller, 20, -1), 49)
+
+    def test_pending_work_is_no_tool(self):
+        wake = ctypes.pythonapi.PyThreadState_SetAsyncExc       # with NULL: work is pending, and there is none
+        wake.argtypes = ctypes.c_ulong, ctypes.c_void_p
+        fib = self.hot()
+        list(map(fib, map(wake, itertools.repeat(threading.get_ident(), MOST + 100), itertools.repeat(None))))
+        self.assertFalse(self.jit.stats(fib)["rests"])
+        self.assertEqual(self.entries_of(fib, 5), 50)
+
+    def test_functions_of_one_code_object_are_taken_together(self):
+        make = define("def make(k):\n    def f(n): return k if n < 2 else f(n - 1) + f(n - 2)\n    return f\n").make
+        one, two = make(1), make(2)
+        for function in (one, two):
+            self.jit.compile_at_next_call(function)
+            function(5)
+            self.assertEqual(self.entries_of(function, 5), 50)
+        with profiler():
+            for function in (one, two):
+                for _ in range(MOST + 100):
+                    function(1)
+        make(3)(3)      # it gets the callback
+        for function in (one, two):
+            self.assertGreaterEqual(self.entries_of(function, 5), 49)
+
+    def test_a_function_that_has_ended_meanwhile(self):
+        make = define("def make(k):\n    def f(n): return k if n < 2 else f(n - 1) + f(n - 2)\n    return f\n").make
+        one = make(1)
+        self.jit.compile_at_next_call(one)
+        one(5)
+        with profiler():
+            for _ in range(MOST + 100):
+                one(1)
+        del one
+        gc.collect()
+        two = make(2)
+        two(3)
+        self.assertEqual(two(5), 16)
+
+    def test_a_loop_that_takes_no_turns_any_more(self):
+        f = define("""
+            def f(n):
+                total = 0
+                for i in range(n):
+                    total += i * i
+                return total
+        """).f
+        for _ in range(5):
+            f(3000)
+        with profiler():
+            for _ in range(MOST + 100):
+                f(0)
+        self.assertGreaterEqual(self.entries_of(f, 0), 49)
 
     def test_compiled_before(self):
         for name in observers(self.new()):

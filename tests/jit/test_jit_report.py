@@ -172,6 +172,22 @@ class AtStart(unittest.TestCase):
         self.assertEqual(done.stdout, "True\nTrue ferrule_jit._compiler\n")
         self.assertEqual(done.stderr.splitlines()[-1], "AttributeError: module 'ferrule_jit' has no attribute 'nothing'")
 
+    def test_nothing_is_printed_where_the_hook_is_refused(self):
+        code = "import sys, site\n" \
+               "def refuse(event, arguments):\n    if event == 'framehook.add': raise RuntimeError('not here')\n" \
+               "sys.addaudithook(refuse)\nsite.addsitedir(sys.argv[1])\n"
+        for option, expected in (("ferrule_jit", ""), ("ferrule_jit=warn", "not here")):
+            done = subprocess.run([sys.executable, "-S", "-X", option, "-c", code, self.site], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (0, ""))
+            self.assertIn(expected, done.stderr)
+            self.assertLessEqual(done.stderr.count("\n"), len(expected) > 0)
+
+    def test_nothing_is_printed_in_an_isolated_interpreter(self):
+        code = "import _interpreters; i = _interpreters.create(); print(_interpreters.exec(i, 'x = 1'))"
+        done = subprocess.run([sys.executable, "-X", "ferrule_jit", "-c", code], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONUSERBASE": self.base})
+        self.assertEqual((done.stdout, done.stderr), ("None\n", ""))
+
     @unittest.skipUnless(os.environ.get("STOCK_PYTHON"), "stock is not named")
     def test_an_interpreter_that_cannot_says_so_if_it_is_asked(self):
         for option, expected in (("ferrule_jit", ""), ("ferrule_jit=warn", "ferrule_jit cannot run here: there are no frame hooks, "

@@ -137,6 +137,40 @@ class SpecializedGenerators(HookTestCase):
             with framehook.hook(self.hook):
                 self.assertEqual(self.run_all(), names)
 
+    def test_an_unhooked_call_that_no_hook_sees(self):
+        """It is over for a call of the same function that its frame causes, also where the hook is enabled again within it."""
+        seen = []
+
+        class Ends:
+            def __del__(self):
+                f(None)
+
+        def f(hook):
+            if hook is None:
+                seen.append("destructor")
+                return
+            framehook.enable_for_code(hook, f)
+            Ends()
+
+        def note(view):
+            if view.code is f.__code__:
+                seen.append("hook")
+        with framehook.hook(note) as hook:
+            for traced in (False, True):
+                for _ in range(2):
+                    f(None)
+                    framehook.disable_for_code(hook, f)
+                    for _ in range(2):
+                        f(None)
+                    if traced:
+                        sys.setprofile(lambda *rest: None)
+                        self.addCleanup(sys.setprofile, None)
+                    seen.clear()
+                    framehook.unhooked(f)(hook)
+                    sys.setprofile(None)
+                    if traced:
+                        self.assertEqual(seen, ["hook", "destructor"])
+
 
 CHANGES = 2 ** 24 + 1_000       # more than CPython has numbers for versions: these have 24 bits
 

@@ -18,7 +18,7 @@ use crate::unbox::{fits, unbox_one};
 use framehook::raw::Api;
 use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyCode, PyDict};
+use pyo3::types::{PyCode, PyDict, PyFunction, PyWeakrefMethods, PyWeakrefReference};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -103,6 +103,19 @@ pub fn rest(code: &Bound<'_, PyCode>, record: &Record) -> bool {
     rests
 }
 
+/// Nothing observes the code any more: takes the functions that rest.
+pub fn wake(code: &Bound<'_, PyCode>, record: &Record) {
+    record.rests.set(false);
+    record.observed.set(0);
+    let resting = record.resting.take();
+    let alive = resting.iter().filter_map(|known| known.bind(code.py()).upgrade());
+    for function in alive.filter_map(|function| function.cast_into_exact::<PyFunction>().ok()) {
+        if parts::code_of(&function).is(code) {
+            take(&function, record);
+        }
+    }
+}
+
 /// Whether signal handlers or other work wait for this thread, which counts as an observer.
 pub fn is_work_pending() -> bool {
     // SAFETY: called in attached threads; signal handlers set flags.
@@ -119,6 +132,9 @@ pub fn is_work_pending() -> bool {
 /// Attached; a function and its code, with its record.
 #[cold]
 unsafe fn leave_observed(function: *mut PyObject, code: *mut PyObject, record: &Record) {
+    if is_work_pending() {
+        return; // which hides whether there is a tool
+    }
     record.observed.set(record.observed.get() + 1);
     if record.observed.get() <= MOST_OBSERVED && !record.rests.get() {
         return;
@@ -128,7 +144,9 @@ unsafe fn leave_observed(function: *mut PyObject, code: *mut PyObject, record: &
     unsafe {
         Python::attach_unchecked(|py| {
             let code = Bound::from_borrowed_ptr(py, code).cast_into_unchecked();
-            if rest(&code, record) {
+            let known = PyWeakrefReference::new(&Bound::from_borrowed_ptr(py, function));
+            if let Some(known) = known.ok().filter(|_| rest(&code, record)) {
+                record.resting.borrow_mut().push(known.unbind());
                 give_back(function);
             }
         });

@@ -53,7 +53,7 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
         return never(hot); // a hook has given the frame other code
     }
     if record.rests.get() && is_unobserved(hot.code().as_ptr()) {
-        record.rests.set(false); // its observers have gone
+        entry::wake(&hot.code(), record); // its observers have gone
         entry::take(&function, record);
     }
     let globals = parts::globals_of(&function).into_any().cast_into_exact::<PyDict>();

@@ -107,12 +107,13 @@ mod _core {
     /// names of code, and what is missing.
     #[pyfunction]
     fn start(py: Python<'_>) -> PyResult<()> {
+        let package =
+            || py.import("ferrule_jit._compiler")?.call_method0("start_if_possible").map(drop);
         let names = ["FERRULE_JIT_PERF_MAP", "FERRULE_JIT_GDB"];
         if names.iter().any(|name| std::env::var_os(name).is_some()) || !can_run(py) {
-            let package = py.import("ferrule_jit._compiler")?;
-            return package.call_method0("start_if_possible").map(drop);
+            return package();
         }
-        start_compiling(py)
+        start_compiling(py).or_else(|_| package())
     }
 
     /// Whether the interpreter is as `what_is_missing()` of the package wants it.

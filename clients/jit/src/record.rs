@@ -10,7 +10,7 @@ use crate::python::{
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::PyObject;
 use pyo3::prelude::*;
-use pyo3::types::PyCode;
+use pyo3::types::{PyCode, PyWeakrefReference};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -48,6 +48,8 @@ pub struct Record {
     pub observed: Cell<u32>,
     /// Its functions have their own vectorcall until the observers of the code have changed.
     pub rests: Cell<bool>,
+    /// The functions, as long as they live.
+    pub resting: RefCell<Vec<Py<PyWeakrefReference>>>,
     /// The hook counts calls, so it observes them.
     pub counted: Cell<bool>,
     /// A loop of it was hot.
@@ -98,8 +100,8 @@ static INDEX: OnceLock<isize> = OnceLock::new();
 /// The interpreter calls it once with a value that `Record::of` has stored, when the code object goes away.
 unsafe extern "C" fn free(record: *mut c_void) {
     if !record.is_null() {
-        // SAFETY: `of` made it with Box, by contract; the code object no longer refers to it.
-        drop(unsafe { Box::from_raw(record.cast::<Record>()) });
+        // SAFETY: `of` made it with Box, by contract; the code object no longer refers to it. Who frees a code object is attached.
+        unsafe { Python::attach_unchecked(|_| drop(Box::from_raw(record.cast::<Record>()))) };
     }
 }
 

@@ -124,11 +124,11 @@ fn turns_of_look() -> u16 {
     turns().div_ceil(LOOKS)
 }
 
-/// The observers of code have changed, or it is to be compiled: gives the function the vectorcall of compiled functions, unless its
-/// calls are observed. Whether the hook is done with it: pending work hides whether they are.
+/// The observers of code have changed, or it is to be compiled: gives the function, and those that rest, the vectorcall of compiled
+/// functions, unless calls are observed. Whether the hook is done with it: pending work hides whether they are.
 fn take_unobserved(
     code: &Bound<'_, PyCode>,
-    function: &Bound<'_, PyFunction>,
+    function: Option<&Bound<'_, PyFunction>>,
     record: &Record,
 ) -> bool {
     if entry::is_work_pending() {
@@ -136,9 +136,10 @@ fn take_unobserved(
     }
     entry::ignore(code, record);
     if is_unobserved(code.as_ptr()) || !entry::rest(code, record) {
-        record.rests.set(false);
-        record.observed.set(0);
-        entry::take(function, record);
+        entry::wake(code, record);
+        if let Some(function) = function {
+            entry::take(function, record);
+        }
     }
     true
 }
@@ -207,13 +208,13 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     if record.given_back.get() || !(record.counted.get() || record.rests.get()) {
         return Ok(true);
     }
-    let function = frame.function()?;
     // A hook may have given the frame other code.
-    if !parts::code_of(&function).is(&code) {
-        return Ok(true);
-    }
+    let function = frame.function().ok().filter(|function| parts::code_of(function).is(&code));
     if record.rests.get() {
-        return Ok(take_unobserved(&code, &function, record)); // its observers have changed
+        return Ok(take_unobserved(&code, function.as_ref(), record)); // its observers have changed
+    }
+    if function.is_none() {
+        return Ok(true);
     }
     let calls = record.calls.get() + 1;
     record.calls.set(calls);
@@ -224,7 +225,7 @@ fn consider(frame: &Frame<'_>) -> PyResult<bool> {
     if is_cold {
         record.looks.set(record.looks.get() - 1);
         record.calls.set(EXAMINED_AT);
-    } else if !take_unobserved(&code, &function, record) {
+    } else if !take_unobserved(&code, function.as_ref(), record) {
         return Ok(false);
     }
     let is_done = !is_cold || record.looks.get() == 0;
@@ -280,7 +281,7 @@ fn consider_new(frame: &Frame<'_>, code: &Bound<'_, PyCode>, hook: i64) -> PyRes
     // Others are compiled with the functions that call them.
     let has_expressions = !decoded.expressions.is_empty();
     let is_recursive = calls_itself(&function, decoded)?;
-    record.rests.set(false);
+    entry::wake(code, record);
     record.looks.set(if has_expressions && !is_recursive { LOOKS } else { 0 });
     let counted = has_expressions || is_recursive;
     record.counted.set(counted);
@@ -289,7 +290,7 @@ fn consider_new(frame: &Frame<'_>, code: &Bound<'_, PyCode>, hook: i64) -> PyRes
 
 /// Takes a function that was compiled before the compiler was disabled.
 fn take_again(function: &Bound<'_, PyFunction>, record: &Record) {
-    record.rests.set(false);
+    entry::wake(&parts::code_of(function), record);
     if !record.compiled.borrow().is_empty() {
         entry::take(function, record);
     }
@@ -352,7 +353,7 @@ pub fn request(function: &Bound<'_, PyFunction>) -> PyResult<()> {
     let code = parts::code_of(function);
     let record = Record::of(&code)?;
     entry::ignore(&code, record);
-    record.rests.set(false);
+    entry::wake(&code, record);
     record.examined.set(entry::HOOK.load(Ordering::Relaxed));
     examine(&code, record, &code::decode(&code)?)?;
     if !record.given_back.get() {

@@ -61,7 +61,10 @@ pub unsafe extern "C" fn _PyRust_DispatchFrameHooks(
     // A generator, which starts without a RESUME, or code in which a tool has events: no specialized instruction spares this call.
     let is_skipped =
         |code| starts_specialized(thread, code) || opt_out::is_for_all_hooks(thread, code);
-    if new.as_ref().is_some_and(|new| is_skipped(new.code())) {
+    // SAFETY: the calling thread's own.
+    let unhooked = unsafe { (*thread.own()).unhooked };
+    // One that is unhooked is taken note of.
+    if unhooked == 0 && new.as_ref().is_some_and(|new| is_skipped(new.code())) {
         return NextStep::Specialize.into();
     }
     // Calls in tail position: each takes only the registers that it needs.

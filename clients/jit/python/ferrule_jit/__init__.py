@@ -10,6 +10,15 @@ that gives the same as CPython. ``explain(function)`` says what became of one.
 __all__ = ["compile_at_next_call", "disable", "dump", "enable", "explain", "is_enabled", "start_if_possible", "stats", "what_is_missing"]
 
 
+def _start():
+    """For ferrule_jit.pth."""
+    try:
+        from . import _core
+    except ImportError:
+        return      # an interpreter that shares no modules of PyO3 with the main one
+    _core.start()
+
+
 def __getattr__(name):
     # On first use: `-X ferrule_jit` is a part of each start-up, and needs the extension module alone.
     if name not in __all__:
