@@ -21,7 +21,9 @@ CHILD = """
         return m                        # child
     if n := int(sys.argv[1]):
         subprocess.run([sys.executable, __file__, str(n - 1)], check=True)
-    print("child", f(n), flush=True)
+    # In one piece, also where output is not buffered: several children may print.
+    sys.stdout.write(f"child {f(n)}\\n")
+    sys.stdout.flush()
 """
 PARENT = """
     import multiprocessing, subprocess, sys
