@@ -93,20 +93,52 @@ pub fn watch_loops(code: &Bound<'_, PyCode>, turns: u16) -> PyResult<()> {
     Ok(())
 }
 
+/// Does not have loops of a code object reported any more, nor its observers.
+pub fn unwatch(code: &Bound<'_, PyCode>, record: &Record) -> PyResult<()> {
+    let unwatch = Api::get()?.PyUnstable_FrameHook_UnwatchLoops;
+    // SAFETY: attached, as the binding says; any id is allowed.
+    if unsafe { unwatch(HOOK.load(Ordering::Relaxed), code.as_ptr()) } < 0 {
+        return Err(PyErr::fetch(code.py()));
+    }
+    record.watched.set(0);
+    Ok(())
+}
+
+/// Whether the code was called since a tool or a hook has come or gone.
+pub fn is_up_to_date(code: &Bound<'_, PyCode>) -> bool {
+    // SAFETY: attached, and a code object of *layouts*.
+    unsafe {
+        let thread = ffi::PyThreadState_GetUnchecked().cast::<ThreadState>();
+        let now = std::ptr::addr_of!((*thread).eval_breaker).read_volatile();
+        (*code.as_ptr().cast::<CodeObject>()).instrumented_for == now & !PENDING
+    }
+}
+
 /// Leaves functions to the interpreter until the observers of their code have changed: its loops, which are watched, are counted anew
 /// then, and for code without loops the hook is called again. Whether that could be arranged.
 pub fn rest(code: &Bound<'_, PyCode>, record: &Record) -> bool {
     let hook = HOOK.load(Ordering::Relaxed);
-    let is_watched = record.watched.get() == hook;
-    let rests = hook != 0 && (is_watched || watch_loops(code, u16::MAX).is_ok());
-    record.rests.set(rests);
-    rests
+    if hook == 0 {
+        return false;
+    }
+    if record.watched.get() != hook {
+        if watch_loops(code, u16::MAX).is_err() {
+            return false;
+        }
+        record.watched_for_rest.set(true);
+    }
+    record.rests.set(true);
+    true
 }
 
 /// Nothing observes the code any more: takes the functions that rest.
 pub fn wake(code: &Bound<'_, PyCode>, record: &Record) {
     record.rests.set(false);
     record.observed.set(0);
+    if record.watched_for_rest.take() {
+        // Or the hook would be called, and so observe the code, at each later change.
+        drop(unwatch(code, record));
+    }
     let resting = record.resting.take();
     let alive = resting.iter().filter_map(|known| known.bind(code.py()).upgrade());
     for function in alive.filter_map(|function| function.cast_into_exact::<PyFunction>().ok()) {

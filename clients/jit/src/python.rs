@@ -50,7 +50,8 @@ pub struct CodeObject {
     locals_plus_kinds: *mut PyObject,
     pub file_name: *mut PyObject,
     others: [*mut c_void; 6],
-    instrumented_for: usize,
+    /// The version bits of `eval_breaker` when its instructions were brought up to date last, at its last call but for later changes.
+    pub instrumented_for: usize,
     monitoring: *mut c_void,
     first_traceable: c_int,
     extra: *mut c_void,

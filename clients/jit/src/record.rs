@@ -48,6 +48,8 @@ pub struct Record {
     pub observed: Cell<u32>,
     /// Its functions have their own vectorcall until the observers of the code have changed.
     pub rests: Cell<bool>,
+    /// It is watched for that alone.
+    pub watched_for_rest: Cell<bool>,
     /// The functions, as long as they live.
     pub resting: RefCell<Vec<Py<PyWeakrefReference>>>,
     /// The hook counts calls, so it observes them.

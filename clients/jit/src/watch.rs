@@ -10,7 +10,6 @@ use crate::opcode::{LOAD_DEREF, LOAD_GLOBAL};
 use crate::parts;
 use crate::record::{self, Record};
 use crate::seen;
-use framehook::raw::Api;
 use framehook::{Answer, Builder, Frame, FrameHook, HotLoop, Installed, LoopAnswer};
 use pyo3::prelude::*;
 use pyo3::types::{PyCode, PyFunction};
@@ -306,12 +305,7 @@ fn has_compiled_loop(code: &Bound<'_, PyCode>, record: &Record) -> PyResult<bool
     if judge(code, record, &code::decode(code)?) {
         return Ok(true);
     }
-    let unwatch = Api::get()?.PyUnstable_FrameHook_UnwatchLoops;
-    // SAFETY: attached, as the binding says; any id is allowed.
-    if unsafe { unwatch(hook, code.as_ptr()) } < 0 {
-        return Err(PyErr::fetch(code.py()));
-    }
-    record.watched.set(0);
+    entry::unwatch(code, record)?;
     Ok(false)
 }
 
@@ -352,8 +346,11 @@ fn calls_itself(function: &Bound<'_, PyFunction>, decoded: Code) -> PyResult<boo
 pub fn request(function: &Bound<'_, PyFunction>) -> PyResult<()> {
     let code = parts::code_of(function);
     let record = Record::of(&code)?;
-    entry::ignore(&code, record);
+    if entry::is_up_to_date(&code) {
+        entry::ignore(&code, record);
+    } // or it is interpreted once more: neither it nor what it calls was seen since
     entry::wake(&code, record);
+    record.counted.set(false);
     record.examined.set(entry::HOOK.load(Ordering::Relaxed));
     examine(&code, record, &code::decode(&code)?)?;
     if !record.given_back.get() {

@@ -233,13 +233,13 @@ unsafe fn rearm(
     let (_, now) = unsafe { arm(code, turns) };
     let entry = now.unwrap_or(before);
     record.set_loops(hook, turns, entry);
-    if !cfg!(ferrule_free_threaded) {
+    if entry == NO_JUMP && !cfg!(ferrule_free_threaded) {
         enable_again(thread, code, hook);
     }
 }
 
-/// Observers of code have come or gone: the hook that watches it is called for its next frame. It may have left the code to the
-/// interpreter while a tool observed it. Without the GIL the lock of the masks is not taken
+/// Observers of code without loops have come or gone: the hook that watches it is called for its next frame. It may have left the code to the
+/// interpreter while a tool observed it; loops that are counted anew say the same. Without the GIL the lock of the masks is not taken
 /// with the world stopped: its holder may be stopped. A mask that needs memory which there is not stays. Traces of
 /// tier 2 were invalidated with the code's instructions.
 fn enable_again(thread: Thread, code: Code, hook: c_longlong) {

@@ -3,8 +3,7 @@
 //! Compiled code that is called instead of a function compares one word of its code's record with the thread's
 //! `eval_breaker`. They are equal only if nothing is pending in the thread, no tool and no hook was added since the word
 //! was filled, no monitoring event is enabled for the code, and all hooks are disabled for it. Whether the code was
-//! instrumented since does not matter: events and hooks are looked at themselves. But code that has never run counts as
-//! observed: compilers learn from its first run.
+//! instrumented since does not matter: events and hooks are looked at themselves.
 //!
 //! The word is a cache that [`is_observed`] fills. Whatever bumps the instrumentation version makes it differ by itself:
 //! tools, hooks that are added or enabled. The rest calls `CodeRecord::forget`: local events
@@ -17,7 +16,6 @@ use super::dispatch_state::{next_step_for, NextStep};
 use super::error::Outcome;
 use super::monitoring::is_monitored;
 use super::opt_out;
-use super::resume::version;
 use super::set::HookSet;
 use super::world::{observers_changed, with_world_stopped};
 use crate::code::Code;
@@ -44,8 +42,7 @@ pub fn is_observed(thread: Thread, code: Code) -> bool {
     // SAFETY: an attached thread's interpreter is live.
     let has_evaluator = unsafe { (*thread.interpreter()).eval_frame.is_some() };
     let is_pending = now & ((1 << c::_PY_EVAL_EVENTS_BITS) - 1) != 0;
-    let is_new = version(code) == 0 && now != 0;
-    if is_pending || is_new || has_evaluator || is_monitored(thread, code) {
+    if is_pending || has_evaluator || is_monitored(thread, code) {
         return true;
     }
     if next_step_for(thread, code) != NextStep::Specialize {

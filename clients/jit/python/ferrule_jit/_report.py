@@ -66,7 +66,7 @@ class Function:
         if self.reason:
             add(self.reason_line, f"{self.status}: {self.reason}")
         elif self.facts.get("rests"):
-            add(None, "observed by a tool: interpreted until that has ended")
+            add(None, "observed by a tool for long: interpreted until that has ended, and a loop, if there is one, is hot again")
         elif self.status == "not hot":
             add(None, "not compiled: not called often enough, or no loop")
         for line, count in self.exits.items():
