@@ -13,10 +13,10 @@ __all__ = ["compile_at_next_call", "disable", "dump", "enable", "explain", "is_e
 def _start():
     """For ferrule_jit.pth."""
     try:
-        from . import _core
+        from ._core import start
     except ImportError:
         return      # an interpreter that shares no modules of PyO3 with the main one
-    _core.start()
+    start()
 
 
 def __getattr__(name):
