@@ -85,8 +85,10 @@ def graph_of(files):
 
 
 def is_extension(name, package, files):
-    """Whether a name that is imported from a package is a module that is no Python file: the package itself says nothing of it."""
-    return package.endswith("__init__.py") and name not in (None, "*") and not re.search(rf"\b{name}\b", files[package])
+    """Whether a name that is imported from a package is a module that is no Python file: the package itself says nothing of it, but
+    may import from it."""
+    said = re.sub(r"(?m)^ *from \S+ import ", "", files[package])
+    return package.endswith("__init__.py") and name not in (None, "*") and not re.search(rf"\b{name}\b", said)
 
 
 def sources_in(root):
