@@ -121,4 +121,5 @@ class Python(unittest.TestCase):
     def test_what_a_package_has_and_what_is_an_extension(self):
         files = {"p/__init__.py": "from .a import f", "p/a.py": "from p import _core"}
         self.assertEqual(self.graph(files), {"p/__init__.py": ["p/a.py"]})
+        self.assertEqual(self.graph({**files, "p/__init__.py": "from ._core import f\nfrom . import a"}), {"p/__init__.py": ["p/a.py"]})
         self.assertEqual(self.graph({**files, "p/a.py": "from p import f"})["p/a.py"], ["p/__init__.py"])
