@@ -104,14 +104,20 @@ pub fn unwatch(code: &Bound<'_, PyCode>, record: &Record) -> PyResult<()> {
     Ok(())
 }
 
-/// Whether the code was called since a tool or a hook has come or gone.
-pub fn is_up_to_date(code: &Bound<'_, PyCode>) -> bool {
-    // SAFETY: attached, and a code object of *layouts*.
+/// The thread's `eval_breaker` now.
+fn eval_breaker() -> usize {
+    // SAFETY: called in attached threads, whose state stays; signal handlers and other threads set flags of the word meanwhile.
     unsafe {
         let thread = ffi::PyThreadState_GetUnchecked().cast::<ThreadState>();
-        let now = std::ptr::addr_of!((*thread).eval_breaker).read_volatile();
-        (*code.as_ptr().cast::<CodeObject>()).instrumented_for == now & !PENDING
+        std::ptr::addr_of!((*thread).eval_breaker).read_volatile()
     }
+}
+
+/// Whether the code was called since a tool or a hook has come or gone.
+pub fn is_up_to_date(code: &Bound<'_, PyCode>) -> bool {
+    // SAFETY: a code object of *layouts*, whose fields only attached threads write.
+    let version = unsafe { (*code.as_ptr().cast::<CodeObject>()).instrumented_for };
+    version == eval_breaker() & !PENDING
 }
 
 /// Leaves functions to the interpreter until the observers of their code have changed: its loops, which are watched, are counted anew
@@ -150,12 +156,7 @@ pub fn wake(code: &Bound<'_, PyCode>, record: &Record) {
 
 /// Whether signal handlers or other work wait for this thread, which counts as an observer.
 pub fn is_work_pending() -> bool {
-    // SAFETY: called in attached threads; signal handlers set flags.
-    let word = unsafe {
-        let thread = ffi::PyThreadState_GetUnchecked().cast::<ThreadState>();
-        std::ptr::addr_of!((*thread).eval_breaker).read_volatile()
-    };
-    word & PENDING != 0
+    eval_breaker() & PENDING != 0
 }
 
 /// An observed call. After many the function is left to the interpreter, until its observers have changed.
