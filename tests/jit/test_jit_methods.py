@@ -54,16 +54,10 @@ class Methods(ObjectCase):
         """
         for kind in ("Point", "Slotted"):
             for odd in (1, 2):
-                outcomes = []
-                for compiles in (False, True):
-                    made = define(source)
-                    self.jit.disable()
-                    if compiles:
-                        self.jit.enable()
+                def run(made, kind=kind, odd=odd):
                     points = [getattr(made, kind)(n, n) for n in range(1, 5)]
-                    outcomes.append((what_happens(made.f, (points, odd)), self.state(points)))
-                self.assertEqual(outcomes[1], outcomes[0])
-                self.assertTrue(self.jit.stats(made.f)["loops"], self.jit.explain(made.f))
+                    return what_happens(made.f, (points, odd)), self.state(points)
+                self.same_in_loops(source, run)
 
     def test_left_in_the_middle_of_a_method(self):
         # What it has stored by then is not stored once more.
@@ -139,15 +133,7 @@ class Methods(ObjectCase):
         point.x += 1
         return point.total()
         """
-        outcomes = []
-        for compiles in (False, True):
-            made = define(source)
-            self.jit.disable()
-            if compiles:
-                self.jit.enable()
-            outcomes.append(what_happens(made.f, (made.Point(1, 2), made.Odd())))
-        self.assertEqual(outcomes[1], outcomes[0])
-        self.assertTrue(self.jit.stats(made.f)["loops"], self.jit.explain(made.f))
+        self.same_in_loops(source, lambda made: what_happens(made.f, (made.Point(1, 2), made.Odd())))
 
 
 class Made(ObjectCase):
@@ -327,15 +313,7 @@ class Items(ObjectCase):
             grid[x, 0] += 1
         return grid.items
                 """
-                outcomes = []
-                for compiles in (False, True):
-                    made = define(source)
-                    self.jit.disable()
-                    if compiles:
-                        self.jit.enable()
-                    outcomes.append(what_happens(made.f, (made.Grid(4, 4),)))
-                self.assertEqual(outcomes[1], outcomes[0])
-                self.assertTrue(self.jit.stats(made.f)["loops"], self.jit.explain(made.f))
+                self.same_in_loops(source, lambda made: what_happens(made.f, (made.Grid(4, 4),)))
 
     def test_rows_of_arrays(self):
         self.same("""

@@ -106,6 +106,18 @@ class ObjectCase(Case):
         return total
         """, expect=(3, 0))
 
+    def same_in_loops(self, source, run):
+        """What `run` returns for the namespace of a source is the same where loops are compiled, and `f` had one that was."""
+        outcomes = []
+        for compiles in (False, True):
+            made = define(source)
+            self.jit.disable()
+            if compiles:
+                self.jit.enable()
+            outcomes.append(run(made))
+        self.assertEqual(outcomes[1], outcomes[0])
+        self.assertTrue(self.jit.stats(made.f)["loops"], self.jit.explain(made.f))
+
     def state(self, value, depth=3):
         if isinstance(value, list | tuple):
             return [self.state(item, depth) for item in value]
