@@ -15,7 +15,7 @@ def _start():
     try:
         from ._core import start
     except ImportError:
-        return      # an interpreter that shares no modules of PyO3 with the main one
+        return      # in an isolated subinterpreter, into which no module of PyO3 is loaded
     start()
 
 
