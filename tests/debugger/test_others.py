@@ -62,7 +62,7 @@ class Threads(OthersCase):
         for waits in ((), ("threads wait",)):
             with self.subTest(waits):
                 said = self.typed(THREADS, "b {main}", "c", *waits, "thread b", "p ('name', name)", "up", "thread waiter", "w", "thread",
-                                  "p ('main', main_is := 1)", "thread 1", "thread nobody", "thread MainThread", "help thread", "q")
+                                  "p ('main', main_is := 1)", "thread 1", "thread Absent", "thread MainThread", "help thread", "q")
                 self.assertIn("('name', 'b')", said)
                 self.assertIn("threading.py", said)
                 if waits or not WITHOUT_GIL:
@@ -73,7 +73,7 @@ class Threads(OthersCase):
                     self.assertIn("*** Oldest frame", said)
                     self.assertRegex(said, r"(\(Pdb\) > \S*threading\.py\(\d+\)wait\(\)\n-> .*\n){2}\(Pdb\) ")
                 self.assertEqual(said.count(self.at("main", "<module>")), 4)      # the stop, and three ways back
-                self.assertIn("*** There is no thread nobody", said)
+                self.assertIn("*** There is no thread Absent", said)
                 self.assertIn("Look at another thread", said)
 
     def test_steps_in_one(self):
