@@ -351,7 +351,10 @@ pub fn kind_of(object: &Bound<'_, PyAny>) -> Kind {
         return buffer;
     }
     match literal(object).kind {
-        Kind::Constant(_) => crate::closure::kind_of(object).unwrap_or(Kind::Object),
+        Kind::Constant(_) => {
+            let function = crate::closure::kind_of(object);
+            function.or_else(|| crate::methods::kind_of(object)).unwrap_or(Kind::Object)
+        }
         kind => kind.widest(),
     }
 }

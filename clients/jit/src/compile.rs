@@ -15,6 +15,7 @@ use crate::kind::{Callable, Kind};
 use crate::lists;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
+use crate::methods;
 use crate::outer::{Outer, Outside};
 use crate::parts;
 use crate::phis;
@@ -683,13 +684,13 @@ impl Resolve for Resolver<'_, '_> {
         }
     }
 
-    fn list_method(&self, index: u32) -> Result<Option<usize>, String> {
+    fn list_method(&self, index: u32) -> Result<Option<(usize, usize)>, String> {
         let name = self.name(index)?;
-        if !resolve::LIST_METHODS.iter().any(|known| name.to_string_lossy() == **known) {
+        let Some(definition) = methods::definition_of(&name.to_string_lossy()) else {
             return Ok(None);
-        }
+        };
         let method = name.py().get_type::<PyList>().getattr(name).map_err(raised)?;
-        Ok(Some(method.as_ptr() as usize))
+        Ok(Some((method.as_ptr() as usize, definition)))
     }
 
     fn meaning(&self, address: usize) -> Meaning {

@@ -129,6 +129,7 @@ unsafe fn begins_with(first: *mut ffi::PyObject, items: &Kind) -> bool {
         Kind::Object => !is_known(ty),
         // SAFETY: attached, and the object is alive; no exception is set.
         Kind::Buffer { .. } => unsafe { buffers::kind_of_array(first) }.as_ref() == Some(items),
-        other => ty as usize == crate::objects::container_type(other),
+        // SAFETY: by contract.
+        other => unsafe { is_of(first, other) },
     }
 }

@@ -76,6 +76,12 @@ impl Instruction {
         }
     }
 
+    /// Whether it loads variables and constants, or computes a number.
+    pub fn loads_only(&self) -> bool {
+        let loads = [op::LOAD_FAST, op::LOAD_FAST_LOAD_FAST, op::LOAD_CONST];
+        loads.contains(&self.opcode) || self.opcode == op::BINARY_OP && self.stores_nothing()
+    }
+
     /// Whether it may be one of a generator expression that is compiled.
     pub fn is_of_generator(&self) -> bool {
         let jumps = self.target().is_some();

@@ -58,6 +58,8 @@ pub enum Kind {
     Object,
     /// A function, borrowed: an argument, or what a cell contains. One word.
     Function(Callable),
+    /// A method of an exact list, by its definition, and the list's kind: the object, then the list.
+    Method(usize, Box<Kind>),
     /// A cell of the function's closure, or in a slot of a loop's frame, borrowed. One word.
     Cell,
     /// Start, stop, step. The sign of the step is the direction.
@@ -140,7 +142,7 @@ impl Kind {
 
     /// Whether its first word is an object to which compiled code may have a reference.
     fn is_counted(&self) -> bool {
-        matches!(self, Self::Object | Self::Function(_)) || self.is_reference()
+        matches!(self, Self::Object | Self::Function(_) | Self::Method(..)) || self.is_reference()
     }
 
     /// Whether there is such an object in it.
@@ -191,7 +193,7 @@ impl Kind {
             Self::Range { .. } | Self::RangeIterator { .. } | Self::Buffer { .. } => {
                 out.extend([I64; 3]);
             }
-            Self::Iterator { .. } | Self::Counter => out.extend([I64; 2]),
+            Self::Iterator { .. } | Self::Counter | Self::Method(..) => out.extend([I64; 2]),
             Self::Enumerate(iterator) => {
                 out.push(I64);
                 iterator.words(out);
@@ -212,6 +214,7 @@ impl Kind {
         match (self, other) {
             (Self::Int { .. }, Self::Int { .. }) | (Self::Float { .. }, Self::Float { .. }) => true,
             (Self::InCell(a), Self::InCell(b)) => a.can_join(b),
+            (Self::Method(a, list), Self::Method(b, other)) => a == b && list.is_like(other),
             (Self::Tuple(a), Self::Tuple(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_like(b))
             }
@@ -244,6 +247,7 @@ impl Kind {
             | (Self::Float { object: wide }, Self::Float { object }) => *wide || !*object,
             (Self::Maybe(a), Self::Maybe(b)) | (Self::InCell(a), Self::InCell(b)) => a.covers(b),
             (Self::Maybe(a), b) => *b == Self::Unbound || a.covers(b),
+            (Self::Method(a, list), Self::Method(b, other)) => a == b && list.covers(other),
             (Self::Tuple(a), Self::Tuple(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.covers(b))
             }
@@ -262,6 +266,9 @@ impl Kind {
             (Self::Unbound, Self::Unbound) => Self::Unbound,
             (Self::Maybe(a), Self::Maybe(b)) => Self::Maybe(Box::new(a.join(b))),
             (Self::InCell(a), Self::InCell(b)) => Self::InCell(Box::new(a.join(b))),
+            (Self::Method(a, list), Self::Method(_, other)) => {
+                Self::Method(*a, Box::new(list.join(other)))
+            }
             (Self::Maybe(_), Self::Unbound) => self.clone(),
             (Self::Maybe(a), b) => Self::Maybe(Box::new(a.join(b))),
             (a, Self::Maybe(_)) => other.join(a),
@@ -342,6 +349,7 @@ impl Kind {
             Self::Constant(_) => "a constant".into(),
             Self::Object => "another object".into(),
             Self::Function(_) => "function".into(),
+            Self::Method(..) => "method of a list".into(),
             Self::Cell => "cell".into(),
             Self::Range { .. } => "range".into(),
             Self::RangeIterator { .. } | Self::Counter => "iterator of a range".into(),

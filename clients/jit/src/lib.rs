@@ -30,6 +30,7 @@ mod kind;
 mod lists;
 mod lower;
 mod memory;
+mod methods;
 mod numbers;
 mod objects;
 mod opcode;

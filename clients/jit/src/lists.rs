@@ -150,10 +150,12 @@ pub unsafe extern "C" fn remove(list: *mut PyObject, index: i64, keeps: i64) -> 
     unsafe {
         let raw = list.cast::<PyListObject>();
         let (index, size) = (index as ffi::Py_ssize_t, (*raw).ob_base.ob_size);
-        let item = *(*raw).ob_item.offset(index);
+        let place = (*raw).ob_item.offset(index);
+        let item = *place;
         // The memory is kept where list.pop() keeps it.
-        if index + 1 == size && index >= (*raw).allocated >> 1 {
-            (*raw).ob_base.ob_size = index;
+        if size > 1 && size > (*raw).allocated >> 1 {
+            std::ptr::copy(place.add(1), place, (size - 1 - index) as usize);
+            (*raw).ob_base.ob_size = size - 1;
         } else {
             ffi::Py_INCREF(item);
             let nothing = std::ptr::null_mut();

@@ -7,8 +7,10 @@ use crate::buffers;
 use crate::instances;
 use crate::kind::Kind;
 use crate::lists::{cleared, Item};
+use crate::methods;
 use crate::python::{self, type_of, CellObject, OfAddress, LONG_SIZE};
 use pyo3::ffi::{self, PyObject, PyTypeObject};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
@@ -118,7 +120,8 @@ pub unsafe fn are_plain(objects: &[*mut PyObject]) -> bool {
         // SAFETY: as above.
         ty != long && ty != float && !unsafe { is_simple(*object) }
     };
-    let mut work: Vec<*mut PyObject> = objects.iter().copied().filter(may_matter).collect();
+    let mut work: SmallVec<[*mut PyObject; 8]> =
+        objects.iter().copied().filter(may_matter).collect();
     if work.is_empty() {
         return true;
     }
@@ -147,9 +150,15 @@ pub unsafe fn are_plain(objects: &[*mut PyObject]) -> bool {
             continue;
         }
         // SAFETY: as above.
+        if let Some((_, itself)) = unsafe { methods::parts_of(object) } {
+            work.extend([itself].into_iter().filter(may_matter));
+            continue;
+        }
+        // SAFETY: as above.
         let Some(items) = (unsafe { items_of(object) }) else { return false };
-        gone.reserve(items.len());
+        let waiting = work.len();
         work.extend(items.iter().copied().filter(may_matter));
+        gone.reserve(work.len() - waiting);
     }
     true
 }

@@ -195,8 +195,8 @@ pub trait Resolve {
     /// Whether values of a kind are instances of a class.
     fn is_instance(&mut self, kind: &Kind, class: usize) -> Result<bool>;
     fn meaning(&self, address: usize) -> Meaning;
-    /// The method of lists with this name, if it is compiled. Its type keeps it.
-    fn list_method(&self, name: u32) -> Result<Option<usize>>;
+    /// The method of lists with this name, if it is compiled, and its definition. Its type keeps both.
+    fn list_method(&self, name: u32) -> Result<Option<(usize, usize)>>;
     /// What the parameters of a Python function get, of so many positional arguments and of keywords with these addresses.
     fn bind(&mut self, target: Target, positional: usize, names: &[usize]) -> Result<Vec<Passed>>;
     /// The kind of a Python function with this address.

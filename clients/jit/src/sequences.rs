@@ -92,10 +92,35 @@ pub unsafe extern "C" fn slice_with_step(
     without: i64,
 ) -> *mut PyObject {
     // SAFETY: by contract.
-    let count = i128::from(unsafe { size(list) } as i64);
+    let indices = unsafe { indices(list, start, stop, step, without) };
+    let Some((start, turns)) = indices else { return std::ptr::null_mut() };
+    // SAFETY: attached.
+    let made = unsafe { cleared(ffi::PyList_New(turns)) };
+    for turn in (0..turns).take_while(|_| !made.is_null()) {
+        // SAFETY: an index within the list, and a place of the new one.
+        unsafe {
+            let item = ffi::PyList_GET_ITEM(list, start + turn * step as isize);
+            ffi::PyList_SET_ITEM(made, turn, ffi::Py_NewRef(item));
+        }
+    }
+    made
+}
+
+/// The first index of a slice as above, and how many there are; `None`: ValueError.
+///
+/// # Safety
+/// Attached, and an exact list.
+unsafe fn indices(
+    list: *mut PyObject,
+    start: i64,
+    stop: i64,
+    step: i64,
+    without: i64,
+) -> Option<(isize, isize)> {
+    // SAFETY: by contract.
+    let count = unsafe { size(list) } as i64;
     let (first, behind) = if step < 0 { (count - 1, -1) } else { (0, count) };
     let place = |index: i64| {
-        let index = i128::from(index);
         let index = if index < 0 { index + count } else { index };
         index.clamp(first.min(behind), first.max(behind))
     };
@@ -103,20 +128,45 @@ pub unsafe extern "C" fn slice_with_step(
     let stop = if without & 2 != 0 { behind } else { place(stop) };
     let distance = if step < 0 { start - stop } else { stop - start };
     if step == 0 {
-        return std::ptr::null_mut(); // ValueError
+        return None;
     }
-    let turns = (distance.max(0) as u128).div_ceil(u128::from(step.unsigned_abs()));
-    // SAFETY: attached.
-    let made = unsafe { cleared(ffi::PyList_New(turns as ffi::Py_ssize_t)) };
-    for turn in (0..turns as isize).take_while(|_| !made.is_null()) {
-        let index = start + turn as i128 * i128::from(step);
-        // SAFETY: an index within the list, and a place of the new one.
+    let turns = (distance.max(0) as u64).div_ceil(step.unsigned_abs());
+    Some((start as isize, turns as isize))
+}
+
+/// `list[start:stop] = other[first:last:step]`; 0: leave. What is replaced by itself in reverse is put there without another list.
+///
+/// # Safety
+/// Attached, and exact lists.
+pub unsafe extern "C" fn store_slice_with_step(
+    list: *mut PyObject,
+    start: i64,
+    stop: i64,
+    other: *mut PyObject,
+    first: i64,
+    last: i64,
+    step: i64,
+    without: i64,
+) -> u64 {
+    // SAFETY: by contract.
+    let (from, to) = unsafe { within(size(list), start, stop) };
+    // SAFETY: by contract.
+    let indices = unsafe { indices(other, first, last, step, without) };
+    if list == other && step == -1 && to > from && indices == Some((to - 1, to - from)) {
+        // SAFETY: by contract: so many items of the list, which keeps all of them.
         unsafe {
-            let item = ffi::Py_NewRef(ffi::PyList_GET_ITEM(list, index as isize));
-            ffi::PyList_SET_ITEM(made, turn, item);
+            let items = (*list.cast::<ffi::PyListObject>()).ob_item.offset(from);
+            std::slice::from_raw_parts_mut(items, (to - from) as usize).reverse();
         }
+        return 1;
     }
-    made
+    // SAFETY: by contract. All items of what is made are those of another list too when it is freed.
+    unsafe {
+        let made = slice_with_step(other, first, last, step, without);
+        let done = if made.is_null() { 0 } else { store_slice(list, start, stop, made) };
+        ffi::Py_XDECREF(made);
+        done
+    }
 }
 
 /// `tuple(sequence)`; NULL: leave.

@@ -57,7 +57,7 @@ impl Slot {
                 | Kind::ByteArray,
                 [object],
             ) => Self::Object(*object),
-            (Kind::Buffer { .. }, [object, ..]) => Self::Object(*object),
+            (Kind::Buffer { .. } | Kind::Method(..), [object, ..]) => Self::Object(*object),
             (Kind::Range { .. }, [start, stop, step]) => Self::Range([*start, *stop, *step]),
             (Kind::Counter, [next, end]) => Self::Counter([*next, *end]),
             (Kind::RangeIterator { descending }, [next, left, step]) => {

@@ -2,6 +2,7 @@
 
 use crate::closure;
 use crate::kind::Kind;
+use crate::methods;
 use crate::python::{int_value, type_of, PyCell_Type};
 use pyo3::ffi::{self, PyObject};
 
@@ -44,6 +45,12 @@ pub unsafe fn unbox_one(kind: &Kind, object: *mut PyObject, put: &mut impl FnMut
         put(object as u64);
         // SAFETY: attached, and the object is alive, by contract.
         return unsafe { closure::is_of(object, *callable) };
+    }
+    if let Kind::Method(definition, list) = kind {
+        // SAFETY: attached, and the object is alive, by contract.
+        let list = unsafe { methods::list_of(object, *definition, list) };
+        [object as u64, list.unwrap_or(0) as u64].into_iter().for_each(put);
+        return list.is_some();
     }
     let is_object = match kind {
         Kind::Object => true,

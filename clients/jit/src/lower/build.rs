@@ -7,6 +7,7 @@ use super::int::operator;
 use super::{Flow, Lowering};
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::lists;
+use crate::methods;
 use crate::resolve::{Meaning, Result};
 use crate::sequences;
 use crate::slot::Cause;
@@ -129,7 +130,7 @@ impl Lowering<'_, '_> {
                 _ => (lists::OBJECT, self.int(0)),
             };
             let object = match (tag, &item.kind) {
-                (lists::OBJECT, Kind::Object | Kind::Function(_)) => Self::word(item)?,
+                (lists::OBJECT, Kind::Object | Kind::Function(_) | Kind::Method(..)) => Self::word(item)?,
                 (lists::OBJECT, _) => self.object_of(item)?,
                 _ => item.object().unwrap_or_else(|| self.b.ins().iconst(I64, 0)),
             };
@@ -345,31 +346,46 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// The method of a list that is called next: it and the list.
+    /// The method of a list: what is called next and the list, or an object.
     pub(super) fn load_method(&mut self, list: Val, name: u32, is_called: bool) -> Result<()> {
-        let method = if is_called { self.resolve.list_method(name)? } else { None };
-        let Some(address) = method else {
+        let Some((address, definition)) = self.resolve.list_method(name)? else {
             return self.refuse("an attribute", &[&list]);
         };
-        self.stack.push(Val::plain(Kind::Constant(address)));
-        self.stack.push(list);
+        if is_called {
+            self.stack.push(Val::plain(Kind::Constant(address)));
+            self.stack.push(list);
+            return Ok(());
+        }
+        let (object, which) = (Self::word(&list)?, self.int(definition as i64));
+        let made = self.made(methods::make as *const () as usize, &[which, object]);
+        let kind = Kind::Method(definition, Box::new(list.kind));
+        self.stack.push(Val::owning(kind, &[made, object]));
         Ok(())
     }
 
     /// A call of a method of a list, if it is one.
     pub(super) fn call_method(&mut self, count: usize) -> Result<Option<Flow>> {
         let start = self.stack.len().checked_sub(count + 2).ok_or("internal: CALL")?;
-        let Some([callable, list, arguments @ ..]) = self.stack.get(start..) else {
+        let Some([callable, itself, arguments @ ..]) = self.stack.get(start..) else {
             return Ok(None);
         };
-        let (Kind::Constant(address), Kind::List(items)) = (&callable.kind, &list.kind) else {
-            return Ok(None);
+        let (name, list) = match (&callable.kind, &itself.kind) {
+            (Kind::Constant(address), Kind::List(_)) => match self.resolve.meaning(*address) {
+                Meaning::ListMethod(name) => (name, itself.clone()),
+                _ => return Ok(None),
+            },
+            // The object keeps the list.
+            (Kind::Method(definition, list), Kind::Null) => {
+                let name = methods::name_of(*definition).ok_or("internal: no such method")?;
+                (name, Val::new((**list).clone(), &callable.words[1..]))
+            }
+            _ => return Ok(None),
         };
-        let Meaning::ListMethod(name) = self.resolve.meaning(*address) else { return Ok(None) };
+        let Kind::List(items) = &list.kind else { return Ok(None) };
         if self.restart.is_some() && name != "copy" {
             return Err("a method that changes a list, for a generator".into());
         }
-        let (items, list, arguments) = ((**items).clone(), list.clone(), arguments.to_vec());
+        let (items, arguments) = ((**items).clone(), arguments.to_vec());
         self.stack.truncate(start);
         let object = Self::word(&list)?;
         let mut result = Val::plain(Kind::None);

@@ -5,6 +5,7 @@
 
 use super::{Flow, Lowering};
 use crate::kind::{Kind, Val};
+use crate::methods;
 use crate::objects;
 use crate::python::{BUILTINS, CLOSURE, CODE, CONTENT, GLOBALS, ITEMS_OF_TUPLE};
 use crate::resolve::Result;
@@ -127,6 +128,16 @@ impl Lowering<'_, '_> {
                     self.guard(other);
                 }
                 Ok(Val::new(kind.clone(), &[object]))
+            }
+            Kind::Method(definition, list) => {
+                self.guard_type(object, methods::method_type());
+                let flags = MemFlags::trusted();
+                let found = self.b.ins().load(I64, flags, object, methods::DEFINITION);
+                let other = self.b.ins().icmp_imm(IntCC::NotEqual, found, *definition as i64);
+                self.guard(other);
+                let itself = self.b.ins().load(I64, flags, object, methods::LIST);
+                self.guard_type(itself, objects::container_type(list));
+                Ok(Val::new(kind.clone(), &[object, itself]))
             }
             _ => {
                 let value = self.item(object, kind)?;

@@ -35,7 +35,7 @@ use crate::code::Inner;
 use crate::context::{self, Table};
 use crate::decode::{Code, Instruction, Region};
 use crate::interval::Interval;
-use crate::kind::{Kind, Val};
+use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::opcode as op;
 use crate::outer::Outside;
 use crate::resolve::{Literal, Resolve, Result};
@@ -193,7 +193,7 @@ pub struct Lowering<'a, 'f> {
     blocks: usize,
     pending: Vec<Pending>,
     returns: Option<Kind>,
-    /// The first kind that is returned, and whether `returns` ever is.
+    /// The first kind that is returned, or float rather than int, and whether `returns` ever is.
     seen: Option<Kind>,
     matched: bool,
 }
@@ -330,12 +330,14 @@ pub fn lower<'a>(
         peeled,
         ..
     } = lowering;
+    let is_sum = (&returns, &seen) == (&Some(INT), &Some(FLOAT));
+    let is_first = source.returns.is_none() && !source.takes_over;
     b.seal_all_blocks();
     b.finalize();
     Ok(Lowered {
         exits,
         returns,
-        other: if matched { None } else { seen },
+        other: if matched && !(is_sum && is_first) { None } else { seen },
         blocks,
         stores,
         stores_cells,
@@ -459,7 +461,7 @@ impl Lowering<'_, '_> {
                 continue;
             }
             let flow = match self.restart.as_ref().map(|restart| restart.instruction.start) {
-                Some(start) if self.around.is_none() => {
+                Some(start) if self.around.is_none() && self.expression_at(start).is_some() => {
                     self.within_expression(start, instruction)?
                 }
                 _ => self.step(instruction)?,

@@ -1,9 +1,11 @@
 //! Lists and tuples as a whole: `in`, slices, and builtins that take them.
 
+use super::around::Restart;
 use super::{Flow, Lowering};
 use crate::decode::Instruction;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::lists;
+use crate::opcode as op;
 use crate::resolve::Result;
 use crate::sequences;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
@@ -113,10 +115,43 @@ impl Lowering<'_, '_> {
     pub(super) fn slice_with_step(&mut self, build: Instruction) -> Result<Flow> {
         let taken = self.code.takes_slice(build).filter(|i| !self.targets.contains(&i.start));
         let taken = taken.ok_or("a slice that is kept")?;
+        if self.begin_stored_slice(taken) {
+            return Ok(Flow::Next);
+        }
+        let Some((list, words)) = self.stepped()? else { return Ok(self.leave()) };
+        let made = self.made(sequences::slice_with_step as *const () as usize, &words);
+        self.stack.push(Val::owning(list.kind, &[made]));
+        self.instruction.next = taken.next;
+        Ok(Flow::Next)
+    }
+
+    /// Whether a slice with a step is stored by the next STORE_SLICE, which makes it then: what it is made of stays on the stack, and what
+    /// is left until then starts at the instruction that makes it.
+    fn begin_stored_slice(&mut self, taken: Instruction) -> bool {
+        let behind = self.code.instructions().skip_while(|i| i.start < taken.next);
+        let (mut behind, is_first) = (behind.peekable(), self.restart.is_none());
+        while behind.next_if(|i| i.loads_only() && !self.targets.contains(&i.start)).is_some() {}
+        let stored = behind.next().filter(|i| i.opcode == op::STORE_SLICE);
+        if !is_first || stored.is_none_or(|i| self.targets.contains(&i.start)) {
+            return false;
+        }
+        if !self.taken.is_empty() {
+            return false;
+        }
+        self.before_storing_item(4);
+        let (locals, stack) = self.before.clone();
+        let (instruction, stores) = (self.instruction, self.stores);
+        self.restart = Some(Restart { instruction, locals, stack, stores, inside: false });
+        self.instruction.next = taken.next;
+        true
+    }
+
+    /// The list of a slice with a step, and what the functions of `sequences` take; `None`: TypeError.
+    fn stepped(&mut self) -> Result<Option<(Val, Vec<Value>)>> {
         let (step, stop, start, list) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?);
         let Kind::List(_) = list.kind else { return self.refuse("a slice", &[&list]) };
         if [&step, &stop, &start].iter().any(|value| value.kind.is_float()) {
-            return Ok(self.leave()); // TypeError
+            return Ok(None);
         }
         let (mut words, mut without) = (vec![Self::word(&list)?], 0);
         for (bit, value) in [(1, &start), (2, &stop), (4, &step)] {
@@ -128,10 +163,7 @@ impl Lowering<'_, '_> {
             without |= if value.kind == Kind::None { bit } else { 0 };
         }
         words.push(self.int(without));
-        let made = self.made(sequences::slice_with_step as *const () as usize, &words);
-        self.stack.push(Val::owning(list.kind.clone(), &[made]));
-        self.instruction.next = taken.next;
-        Ok(Flow::Next)
+        Ok(Some((list, words)))
     }
 
     pub(super) fn sliced(&mut self, sequence: &Val, start: Value, stop: Value) -> Result<Val> {
@@ -151,8 +183,23 @@ impl Lowering<'_, '_> {
     /// `list[start:stop] = other`. Leaves if code of the program could run when old items are released.
     pub(super) fn store_slice(&mut self) -> Result<Flow> {
         let (stop, start) = (self.pop()?, self.pop()?);
-        let (list, other) = (self.pop()?, self.pop()?);
+        let list = self.pop()?;
         let Kind::List(_) = list.kind else { return self.refuse("a slice", &[&list]) };
+        if self.restart.is_some() {
+            let stepped = self.stepped()?;
+            let bounds = self.bounds_of(&start, &stop)?;
+            let (Some((other, words)), Some((start, stop))) = (stepped, bounds) else {
+                return Ok(self.leave()); // TypeError
+            };
+            let words = [&[Self::word(&list)?, start, stop], &words[..]].concat();
+            self.changed(sequences::store_slice_with_step as *const () as usize, &words);
+            if let Kind::List(items) = &other.kind {
+                self.learn(Self::word(&list)?, items);
+            }
+            self.restart = None;
+            return Ok(Flow::Next);
+        }
+        let other = self.pop()?;
         if other.kind.is_number() || other.kind == Kind::None {
             return Ok(self.leave()); // TypeError
         }

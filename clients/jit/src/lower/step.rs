@@ -25,6 +25,8 @@ impl Lowering<'_, '_> {
         let count = match (instruction.opcode, self.stack.last()) {
             // The items of another one are references that it hands on.
             (op::UNPACK_SEQUENCE, Some(Val { kind: Kind::Tuple(_), .. })) => 0,
+            // Instead of the slice, what it is made of.
+            (op::STORE_SLICE, _) if self.restart.is_some() => 7,
             (opcode, _) => consumed(opcode, instruction.argument),
         };
         if matches!(
@@ -454,7 +456,7 @@ impl Lowering<'_, '_> {
     fn identity(&mut self, value: &Val) -> Result<Value> {
         match &value.kind {
             Kind::None => Ok(self.int(objects::none() as i64)),
-            Kind::Object | Kind::Function(_) => Self::word(value),
+            Kind::Object | Kind::Function(_) | Kind::Method(..) => Self::word(value),
             kind if kind.is_reference() => Self::word(value),
             _ => self.refuse("identity", &[value]),
         }
@@ -484,7 +486,10 @@ impl Lowering<'_, '_> {
             ref kind if kind.is_reference() => kind.clone(),
             _ => return Ok(self.return_as_exit(value)),
         };
-        self.seen.get_or_insert_with(|| plain.clone());
+        let seen = self.seen.get_or_insert_with(|| plain.clone());
+        if (&*seen, &plain) == (&INT, &FLOAT) {
+            *seen = FLOAT; // a sum that starts with 0 is one as soon as something is added
+        }
         if !self.returns.get_or_insert_with(|| plain.clone()).is_like(&plain) {
             return Ok(self.return_as_exit(value));
         }
