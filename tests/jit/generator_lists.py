@@ -131,6 +131,8 @@ class ListGenerator(Generator):
     def __init__(self, seed, kinds):
         super().__init__(seed, kinds)
         self.tuples, self.deep = False, "nested" in kinds or "pairs" in kinds
+        # The list whose methods are in variables.
+        self.kept = None
 
     def source(self):
         self.style = self.rng.choice(STYLES)
@@ -156,6 +158,9 @@ class ListGenerator(Generator):
         if self.tuples:
             self.lines.append(f"    p = {self.rng.choice(['(x, y)', '(1, 2, 3)', '(0.5,)', 'tuple(b)', '(x, y, c)'])}")
             self.lines.append(f"    r = {self.rng.choice(['[(1, 2), (3, 4)]', '[(x, y)]', '[(c, 0.5), (1, 1.5)]'])}")
+        self.kept = self.rng.choice(self.plain() or self.lists) if self.rng.random() < 0.3 else None
+        if self.kept:
+            self.lines.append(f"    add, take, put = {self.kept}.append, {self.kept}.pop, {self.kept}.insert")
         self.bind_counters()
         self.bound = list(self.known)
         if self.calm and name == "main":
@@ -185,6 +190,12 @@ class ListGenerator(Generator):
             return
         if self.rng.random() < 0.08:
             self.use_whole(pad)
+            return
+        if self.rng.random() < 0.06:
+            self.store_slice(pad)
+            return
+        if self.kept and self.rng.random() < 0.15:
+            self.use_methods(pad)
             return
         if self.rng.random() < 0.12:
             self.nest(pad, depth)
@@ -292,6 +303,28 @@ class ListGenerator(Generator):
             f"q = {name}[{first}::{self.rng.choice(['-1', '2', '-2', 'c'])}]" if not self.calm else f"q = {name}[::{self.rng.choice(['-1', '1'])}]",
             f"if len({name}) < 9: q = [sum(v % 97 * {self.rng.choice('gxyc')} for g in {name}) for v in {name}]",
             f"if len({name}) > 2: del {name}[{first or 0}]", f"if {name}: {number} = sorted({name})[0]", f"{name}[1:{first}] = ({value}, 1)"]))
+
+    def store_slice(self, pad):
+        """A slice with a step replaces another one, often of the same list, as when a part of it is reversed."""
+        lists = self.plain() if self.calm else self.lists
+        one, other, value = self.rng.choice(lists), self.rng.choice(lists), self.rng.choice(["c", "x", "1", "2", "-1", *self.places])
+        if self.rng.random() < 0.5:
+            place = f"{value} % len({one})" if self.calm or self.rng.random() < 0.5 else value
+            text = f"{one}[:{place} + 1] = {one}[{place}::-1]"
+        else:
+            ends = [self.rng.choice(["", "0", "1", "-1", "c", value]) for _ in range(4)]
+            step = self.rng.choice(["-1", "2", "-2", "c", "1"][:3 if self.calm else 5])
+            text = f"{one}[{ends[0]}:{ends[1]}] = {other}[{ends[2]}:{ends[3]}:{step}]"
+        self.lines.append(f"{pad}if len({one}) and len({one}) + len({other}) < 30: {text}")
+
+    def use_methods(self, pad):
+        """Calls methods that are in variables, and changes which."""
+        value, number, name = self.expression(1), self.rng.choice("xyz"), self.rng.choice(self.plain() or self.lists)
+        self.lines.append(pad + self.rng.choice([
+            f"add({value}); {number} = take(0)", f"add({value}); put(c, take())", f"add({value}); put(0, take({self.rng.choice(['0', '-1', ''])}))",
+            f"if len({self.kept}) < 9: add({value})", f"if len({self.kept}): put({self.rng.choice(['0', '1', '-1', 'c'])}, take(0))",
+            f"add, take, put = {name}.append, {name}.pop, {name}.insert", f"if x: {self.kept} = {name}",
+            f"if {number}: add, take = {self.kept}.append, {self.kept}.pop"]))
 
     def over_generator_of(self, name):
         """A builtin of a generator expression."""

@@ -94,6 +94,54 @@ class Defaults(Case):
         space.f.__defaults__ = (5,)
         self.assertEqual(space.f(10), 15)
 
+    def test_a_sum_that_starts_with_an_int(self):
+        source = """
+            def part(pair):
+                k, items = pair
+                total = 0
+                for x in items:
+                    total += x * k
+                return total
+
+            def f(a, n):
+                t = 0
+                for k in range(n):
+                    t += part((k, a))
+                return t, [part((k, a)) for k in range(3)]
+        """
+        made = self.running(source, [0.5] * 300, 9)
+        made = define(source)
+        cases = [([0.5, 1.5], 4), ([], 3), ([1, 2], 4), ([0.5, 2], 3), ([1, 0.5], 2), ([0.5], 0), ([True, 0.5], 2), ([2**62, 2**62], 3)]
+        for content, n in [*cases, *cases]:
+            plain = define(source).f
+            self.jit.compile_at_next_call(made.f)
+            self.assertEqual(jit_support.what_happens(made.f, (content, n)), jit_support.what_happens(plain, (content, n)), (content, n))
+        made = define(source)
+        self.compiled(made.f, [0.5] * 3, 3)
+        self.assertIn("-> float", self.jit.explain(made.part))
+        before = self.jit.stats(made.f)["left"]
+        made.f([0.5] * 3, 9)
+        self.assertEqual(self.jit.stats(made.f)["left"], before)
+
+    def test_a_recursion_returns_ints_and_floats(self):
+        for source in ("def f(n, x):\n    if n < 2: return {}\n    return f(n - 1, x) * 2 + f(n - 2, x)\n",
+                       "def f(n, x):\n    if n & 1: return f(n - 1, x)\n    if n < 2: return {}\n    return f(n - 2, x) / 2\n",
+                       "def f(n, x):\n    if n > 9: return 1\n    if n < 2: return {}\n    return f(n - 1, x)\n"):
+            for value in ("0.5", "x", "1 if x else 0.5", "None if x > 5 else 1.5"):
+                self.check(source.format(value), "f", [(n, x) for n in (1, 8, 11) for x in (0, 7)])
+
+    def test_containers_in_tuples_are_of_one_type(self):
+        source = "def f(pair):\n    k, items = pair\n    t = 0\n    for x in items:\n        t = t + x * k\n    return t\n"
+        made = define(source).f
+        self.compiled(made, (1, [1, 2]))
+        self.compiled(made, (1, [0.5, 2.5]))
+        before = self.jit.stats(made)
+        for _ in range(20):
+            self.assertEqual((made((2, [3, 4])), made((2, [0.5, 1.5])), made((2, []))), (14, 4.0, 0))
+        after = self.jit.stats(made)
+        self.assertEqual(after["left"], before["left"])
+        self.assertGreater(after["entered"], before["entered"] + 38)
+
     def test_wrong_arguments(self):
         for call in ("g(1)", "g(1, 2, 3, 4)", "g(1, 2, a=1)", "g(1, 2, z=1)", "g(1, b=2, c=3, d=4)", "g(a=1)", "g(*(1, 2), c=3)", "g(**{'a': 1})"):
             source = f"def g(a, b, *, c=3): return a + b + c\ndef f(n):\n    for i in range(n): {call}\n    return n\n"

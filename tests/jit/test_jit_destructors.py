@@ -150,6 +150,36 @@ PROGRAM = """
                 out[3] = i
                 out[1] = 9
 
+    def in_a_slice(box, out, n):
+        a, b = box.pop(), [1, 2, 3]
+        c = [a[0], a[0], 5]
+        for i in range(n):
+            out[0] = i
+            b[:2] = b[1::-1]
+            c[:] = c[::-1]
+            if i == n - 5:
+                c[0:2] = b[::2]
+                out[1] = 77
+            if i == n - 4:
+                a[:1] = b[::-1]
+                out[2] = 77
+            if i == n - 2:
+                c[1:] = c[:1:2]
+                out[1] = 78
+
+    def of_a_method(box, out, n):
+        a = box.pop()
+        add = a.append
+        for i in range(n):
+            out[0] = i
+            if i == n - 6:
+                add(5)
+            if i == n - 4:
+                a = out
+            if i == n - 2:
+                add = a.append
+                out[1] = 77
+
     def out_of_a_generator(box, out, n):
         for g in generate(out):
             for i in range(n):
@@ -184,7 +214,7 @@ class Order(Case):
         self.compare("two_variables returned_from_a_loop one_in_the_other many_variables zipped returned_by_a_callee", True)
 
     def test_variables_of_a_frame_whose_loop_runs(self):
-        self.compare("assigned deleted in_a_tuple in_a_list out_of_a_generator", True)
+        self.compare("assigned deleted in_a_tuple in_a_list in_a_slice of_a_method out_of_a_generator", True)
 
     def test_a_callee_takes_the_other_reference_away(self):
         # Frames are continued when the arguments are gone.

@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import random
 import sys
 
 import jit_support
@@ -264,6 +265,75 @@ class Slices(TupleCase):
             plain, made = (define(source).f for _ in range(2))
             self.compiled(made, [1, 2], 1)
             self.assertEqual(jit_support.what_happens(made, ([1, 2], s)), jit_support.what_happens(plain, ([1, 2], s)))
+
+    def stored(self, text, steps, turns=200):
+        """A slice with a step is stored: does what is interpreted for random lists and bounds, and compiled code is not left."""
+        rng = random.Random(text)
+        plain, made = (define(f"def f(a, b, i, k, j, m, s):\n    {text}\n    return a, b\n").f for _ in range(2))
+        self.compiled(made, [1, 2, 3], [4, 5], 0, 1, 1, 0, 1)
+        for _ in range(turns):
+            one, other = ([1, *(rng.choice([1, 2, 0.5, "x", (1,)]) for _ in range(6))][:rng.randrange(7)] for _ in range(2))
+            other = one if rng.random() < 0.5 else other
+            arguments = one, other, *(rng.choice([0, 1, 2, 3, -1, -2, 9, -9, 2**62, -2**62]) for _ in range(4)), rng.choice(steps)
+            wanted, found = copy.deepcopy(arguments), copy.deepcopy(arguments)
+            self.assertEqual(jit_support.what_happens(made, found), jit_support.what_happens(plain, wanted), (text, arguments))
+            self.assertEqual(found, wanted, (text, arguments))
+        self.assertEqual(self.jit.stats(made)["entered"], turns + 1)
+        return self.jit.stats(made)["left"]
+
+    def test_stored_with_a_step(self):
+        for text in ("a[i:k] = b[j:m:s]", "a[:k] = b[j::s]", "a[i:] = b[:m:s]", "a[:] = b[::s]", "a[i:k + 1] = a[k:m:s]", "b[:k + 1], x = a[::s], 1"):
+            self.assertEqual(self.stored(text, [1, 2, -1, -2, -3, 2**62, -2**62]), 0, text)
+        for text in ("a[:k + 1] = a[k::-1]", "a[i:k + 1] = a[k:i - 1:-1]", "a[i:] = a[:i - 1:-1]", "a[:] = a[::-1]", "b[:k] = a[k - 1::-1]"):
+            self.assertEqual(self.stored(text, [0]), 0, text)
+        self.assertGreater(self.stored("a[i:k] = b[j:m:s]", [0], turns=2), 0)
+
+    def test_stored_with_a_step_raises(self):
+        source = """
+            def f(a, b, k, s, c):
+                if c:
+                    n = k
+                a[b[0] - b[0]:
+                  n + 1] = [*b, 5]
+                a[
+                    :n + 1] = b[
+                        k::s]
+                return a, b
+        """
+        cases = [([1, 2, 3], [4, 5, 6], 1, s, 1) for s in (1, -1, 0, 2**70, 1.5, None, "x")]
+        cases += [([1, 2], [3], 2**63 - 1, 1, 1), ([1, 2], [3], 1, 1, 0), ([1, 2], (3, 4), 1, 1, 1), ((1, 2), [3, 4], 1, 1, 1)]
+        for arguments in cases:
+            plain, made = (define(source).f for _ in range(2))
+            self.compiled(made, [1, 2, 3], [4, 5, 6], 1, 1, 1)
+            wanted, found, again = (copy.deepcopy(arguments) for _ in range(3))
+            expected = jit_support.what_happens(plain, wanted)
+            self.assertEqual((jit_support.what_happens(made, found), found), (expected, wanted))
+            self.jit.compile_at_next_call(made)
+            self.assertEqual((jit_support.what_happens(made, again), again), (expected, wanted))
+        source = "def f(a, b, k):\n    t = len(b)\n    for i in range(3):\n        a[:n if i else 2] = b[k::-1]\n        n = t\n    return a\n"
+        self.same(source, [([1, 2, 3], [4, 5, 6], 1), ([1, 2, 3], [], 1)])
+        source = "def f(a, b, k):\n    t = 0\n    for x in a:\n        t += x\n    b[:n] = b[k::-1]\n    n = 1\n    return a\n"
+        self.same(source, [([1, 2, 3], [4, 5, 6], 1)])
+
+    def test_stored_with_a_step_keeps_references(self):
+        made = define("""
+            def f(a, b, n):
+                for i in range(n):
+                    a[:2] = b[::-1]
+                    b[i % 3:] = b[:i % 3:-1]
+                    b[:3] = b[2::-1]
+                    (a, b)[0][1:1 + i % 2] = b[1::-1]
+                    if len(a) > 9: del a[9]
+                    a, b = b[:], a[:9]
+                return 10 // (n - 4)
+        """).f
+        items, other = [object() for _ in range(6)], [[1], [2]]
+        self.compiled(made, items[:], other[:], 2)
+        before = [sys.getrefcount(item) for item in items + other]
+        for n in (1, 2, 3, 4, 5, 300):
+            jit_support.what_happens(made, (items[:], other[:], n))
+            jit_support.what_happens(made, (other[:], other[:], n))
+        self.assertEqual([sys.getrefcount(item) for item in items + other], before)
 
     def test_what_is_not_compiled(self):
         source = "def f(a, n):\n    t = 0\n    for i in range(n):\n        t += i\n    a[::2] = [7, 8]\n" \
