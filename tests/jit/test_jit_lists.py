@@ -439,7 +439,7 @@ class Methods(IteratorCase):
         self.same("def f(a):\n    g = a.pop\n    g((g := 0) or 0)\n    return g\n", [([1, 2, 3],), ([],)])
         self.same("def f(a):\n    g = [*a, 4].pop\n    return g(), g(0), g\n", [([1, 2, 3],), ([],)])
         self.same("def f(a, n):\n    g = a.copy\n    return sum(x * len(g()) for x in a[n:]), any(g for x in a)\n", [([1, 2, 3], 1)])
-        self.same("def f(a):\n    g = a.append\n    g(a)\n    g(g)\n    return len(a), a[-1] is g, a[-2] is a\n", [([1],), ([],)])
+        self.same("def f(a):\n    g = a.append\n    g(a)\n    g(g)\n    h = a.pop()\n    a.pop()\n    return len(a), h\n", [([1],), ([],)])
 
     def test_methods_as_arguments(self):
         source = """

@@ -141,7 +141,7 @@ impl Kind {
     }
 
     /// Whether its first word is an object to which compiled code may have a reference.
-    fn is_counted(&self) -> bool {
+    pub fn is_counted(&self) -> bool {
         matches!(self, Self::Object | Self::Function(_) | Self::Method(..)) || self.is_reference()
     }
 

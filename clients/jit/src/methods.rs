@@ -53,7 +53,8 @@ pub unsafe fn parts_of(object: *mut PyObject) -> Option<(usize, *mut PyObject)> 
         }
         let function = &*object.cast::<ffi::PyCFunctionObject>();
         let is_plain = function.m_weakreflist.is_null() && function.m_module.is_null();
-        (is_plain && !function.m_self.is_null()).then_some((function.m_ml as usize, function.m_self))
+        (is_plain && !function.m_self.is_null())
+            .then_some((function.m_ml as usize, function.m_self))
     }
 }
 

@@ -129,9 +129,8 @@ impl Lowering<'_, '_> {
                 }
                 _ => (lists::OBJECT, self.int(0)),
             };
-            let object = match (tag, &item.kind) {
-                (lists::OBJECT, Kind::Object | Kind::Function(_) | Kind::Method(..)) => Self::word(item)?,
-                (lists::OBJECT, _) => self.object_of(item)?,
+            let object = match tag {
+                lists::OBJECT => self.object_of(item)?,
                 _ => item.object().unwrap_or_else(|| self.b.ins().iconst(I64, 0)),
             };
             let tag = self.int(tag);

@@ -61,6 +61,7 @@ impl Lowering<'_, '_> {
                 Ok(self.b.ins().fcmp(FloatCC::NotEqual, word, zero))
             }
             Kind::None => Ok(self.int(0)),
+            Kind::Function(_) | Kind::Method(..) => Ok(self.int(1)),
             Kind::Instance(class) => {
                 self.resolve.is_true(class)?;
                 Ok(self.int(1))

@@ -151,7 +151,7 @@ impl Lowering<'_, '_> {
             }
             Kind::None => Ok(self.int(objects::none() as i64)),
             Kind::Constant(address) => Ok(self.int(*address as i64)),
-            kind if kind.is_reference() => Self::word(value),
+            kind if kind.is_counted() => Self::word(value),
             _ => self.refuse("an item", &[value]),
         }
     }

@@ -456,8 +456,7 @@ impl Lowering<'_, '_> {
     fn identity(&mut self, value: &Val) -> Result<Value> {
         match &value.kind {
             Kind::None => Ok(self.int(objects::none() as i64)),
-            Kind::Object | Kind::Function(_) | Kind::Method(..) => Self::word(value),
-            kind if kind.is_reference() => Self::word(value),
+            kind if kind.is_counted() => Self::word(value),
             _ => self.refuse("identity", &[value]),
         }
     }

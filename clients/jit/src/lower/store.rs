@@ -150,7 +150,6 @@ impl Lowering<'_, '_> {
                 (Some(small), Some(is_small))
             }
             Kind::Int { .. } | Kind::Float { .. } => (None, None),
-            Kind::Object | Kind::Function(_) | Kind::Method(..) => (Some(Self::word(value)?), None),
             _ => (Some(self.object_of(value)?), None),
         };
         let Some(object) = object else { return Ok(None) };

@@ -194,7 +194,7 @@ fn kind_of(items: &[Literal]) -> Kind {
 fn is_boxable(kind: &Kind) -> bool {
     match kind {
         Kind::Tuple(items) => items.len() <= MOST_ITEMS && items.iter().all(is_boxable),
-        Kind::None | Kind::Constant(_) | Kind::Object | Kind::Function(_) | Kind::Method(..) => true,
-        kind => kind.is_number() || kind.is_reference(),
+        Kind::None | Kind::Constant(_) => true,
+        kind => kind.is_number() || kind.is_counted(),
     }
 }
