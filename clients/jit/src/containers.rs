@@ -129,7 +129,8 @@ unsafe fn begins_with(first: *mut ffi::PyObject, items: &Kind) -> bool {
         Kind::Object => !is_known(ty),
         // SAFETY: attached, and the object is alive; no exception is set.
         Kind::Buffer { .. } => unsafe { buffers::kind_of_array(first) }.as_ref() == Some(items),
-        // SAFETY: by contract.
-        other => unsafe { is_of(first, other) },
+        // SAFETY: by contract. Where the kind ends, what is in a list is not looked at.
+        Kind::List(inner) if **inner != Kind::Object => unsafe { is_of(first, items) },
+        other => ty as usize == crate::objects::container_type(other),
     }
 }
