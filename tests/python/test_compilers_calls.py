@@ -5,6 +5,7 @@ import contextlib
 import dis
 import sys
 import traceback
+import types
 import unittest
 
 from call_sites import ANSWER, init_sites, sites
@@ -28,6 +29,10 @@ def opnames(function):
 class Cases(unittest.TestCase):
     def setUp(self):
         compilers.set_answer(ANSWER)
+
+    def warm(self, call):
+        for _ in range(WARM):
+            call()
 
     def calls_of(self, call, times=CALLS):
         """What a site returns, each time the same, and how many of the calls the vectorcall has got."""
@@ -99,10 +104,6 @@ class EverySite(Cases):
 class What(Cases):
     """What a vectorcall gets, and what becomes of what it returns."""
 
-    def warm(self, call):
-        for _ in range(WARM):
-            call()
-
     def test_arguments(self):
         def f(*args, **names): pass
 
@@ -140,6 +141,74 @@ class What(Cases):
                     lines = [(frame.name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
                 self.assertEqual(lines[1:], [("calls", calls.__code__.co_firstlineno + 1)])
 
+    def test_an_exception_of_an_item_and_of_a_getter(self):
+        class C:
+            def __getitem__(self, key): return 1
+            @property
+            def p(self): return 2
+
+        def calls(o):
+            return [0, (o[2],
+                        o.p)]
+        for function, line in ((C.__getitem__, 1), (C.p.fget, 2)):
+            for warm in (False, True):
+                if warm:
+                    compilers.restore(function)
+                    self.warm(lambda: calls(C()))
+                compilers.set_vectorcall(function, "fail")
+                for _ in range(WARM):
+                    try:
+                        calls(C())
+                    except ZeroDivisionError as error:
+                        last = traceback.extract_tb(error.__traceback__)[-1]
+                    self.assertEqual((last.name, last.lineno), ("calls", calls.__code__.co_firstlineno + line))
+                    del last
+            compilers.restore(function)
+
+    def test_a_class_that_the_call_changes(self):
+        """The function that is called is freed by the call, its container is on the stack alone."""
+        def of_class(called):
+            class C:
+                def __getitem__(self, key): return called(C, key)
+                @property
+                def p(self): return called(C, "p")
+            return C
+
+        def change(cls, key):
+            del cls.__getitem__, cls.p
+            return key
+        for warm, item, attribute in ((warm, lambda o: o[5], lambda o: o.p) for warm in (False, True)):
+            for call, expected in ((item, 5), (attribute, "p")):
+                for _ in range(WARM if warm else 0):
+                    call(of_class(lambda cls, key: key)())
+                for _ in range(10):
+                    cls = of_class(change)
+                    one = of_class(lambda cls, key: key)()
+                    for function in (cls.__getitem__, cls.p.fget, type(one).__getitem__, type(one).p.fget):
+                        compilers.set_vectorcall(function, "pass_on")
+                    del function
+                    self.assertEqual([call(one) for _ in range(WARM)], [expected] * WARM)
+                    self.assertEqual(call(cls()), expected)
+                    self.assertRaises((AttributeError, TypeError), call, cls())
+
+    def test_a_property_that_gets_another_getter(self):
+        for other, expected in ((lambda self: 2, 2), (len, TypeError), (None, AttributeError)):
+            class C:
+                @property
+                def p(self): return 1
+            o, getter = C(), C.p.fget
+            call = types.FunctionType((lambda: o.p).__code__.replace(), globals(), closure=(types.CellType(o),))
+            self.warm(call)
+            compilers.set_vectorcall(getter, "pass_on")
+            self.assertEqual(self.calls_of(call), (1, CALLS))
+            C.p.__init__(other)
+            for _ in range(WARM):
+                try:
+                    found = call()
+                except Exception as error:
+                    found = type(error)
+                self.assertEqual(found, expected)
+
     def test_init_that_returns_something_or_fails(self):
         class C:
             def __init__(self): pass
@@ -170,25 +239,23 @@ class What(Cases):
         class C:
             def __init__(self, a): pass
             def m(self, a): return a
+            def __getitem__(self, key): return key
+            @property
+            def p(self): return thing
         o, thing = C(0), Thing()
         bound = o.m
-
-        def run():
-            f(thing, b=thing)
-            f(thing, thing)
-            o.m(thing)
-            bound(thing)
-            C(thing)
-        functions = f, C.m, C.__init__
+        calls = [lambda: f(thing, b=thing), lambda: f(thing, thing), lambda: o.m(thing), lambda: bound(thing), lambda: C(thing),
+                 lambda: o[thing], lambda: o.p, lambda: C(0)[thing], lambda: C(0).p]
+        functions = f, C.m, C.__init__, C.__getitem__, C.p.fget
         counts = []
         for kind in ("pass_on", "pass_on", "answer", "none", "fail", "pass_on"):
             for function in functions:
                 compilers.set_vectorcall(function, kind)
             compilers.set_answer(None)
-            for _ in range(WARM):
+            for call in calls * WARM:
                 with contextlib.suppress(ZeroDivisionError):
-                    run()
-            counts.append([sys.getrefcount(it) for it in (thing, o, bound, f, C.m, C.__init__)])
+                    call()
+            counts.append([sys.getrefcount(it) for it in (thing, o, bound, *functions)])
         self.assertEqual(counts[1:], counts[:-1])
 
     @needs_failing_allocations
