@@ -353,7 +353,7 @@ pub fn kind_of(object: &Bound<'_, PyAny>) -> Kind {
     match literal(object).kind {
         Kind::Constant(_) => {
             let function = crate::closure::kind_of(object);
-            function.or_else(|| crate::methods::kind_of(object)).unwrap_or(Kind::Object)
+            function.or_else(|| crate::containers::kind_of_method(object)).unwrap_or(Kind::Object)
         }
         kind => kind.widest(),
     }

@@ -3,6 +3,7 @@
 use crate::buffers;
 use crate::instances;
 use crate::kind::Kind;
+use crate::methods;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyTuple};
@@ -133,4 +134,32 @@ unsafe fn begins_with(first: *mut ffi::PyObject, items: &Kind) -> bool {
         Kind::List(inner) if **inner != Kind::Object => unsafe { is_of(first, items) },
         other => ty as usize == crate::objects::container_type(other),
     }
+}
+
+/// The kind of a method of an exact list.
+pub fn kind_of_method(object: &Bound<'_, PyAny>) -> Option<Kind> {
+    // SAFETY: attached, as the binding says; the object keeps what it has.
+    let (definition, list) = unsafe {
+        let (definition, list) = methods::parts_of(object.as_ptr())?;
+        (definition, Bound::from_borrowed_ptr(object.py(), list))
+    };
+    methods::name_of(definition)?;
+    let list = kind_of(&list).filter(|kind| matches!(kind, Kind::List(_)))?;
+    Some(Kind::Method(definition, Box::new(list)))
+}
+
+/// The list of a method of this kind.
+///
+/// # Safety
+/// As for `parts_of`.
+pub unsafe fn list_of_method(
+    object: *mut ffi::PyObject,
+    definition: usize,
+    list: &Kind,
+) -> Option<usize> {
+    // SAFETY: by contract; the object keeps the list.
+    let (_, found) =
+        unsafe { methods::parts_of(object) }.filter(|(known, _)| *known == definition)?;
+    // SAFETY: as above.
+    unsafe { is_of(found, list) }.then_some(found as usize)
 }

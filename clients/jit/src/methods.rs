@@ -1,10 +1,8 @@
 //! Methods of lists as values: `add = a.append`. Each is an object that has the method's definition and the list.
 
-use crate::kind::Kind;
 use crate::lists::cleared;
 use crate::resolve::LIST_METHODS;
 use pyo3::ffi::{self, PyMethodDef, PyObject};
-use pyo3::prelude::*;
 use std::ffi::CStr;
 
 /// Where a method's object has its definition, and the list.
@@ -56,29 +54,6 @@ pub unsafe fn parts_of(object: *mut PyObject) -> Option<(usize, *mut PyObject)> 
         (is_plain && !function.m_self.is_null())
             .then_some((function.m_ml as usize, function.m_self))
     }
-}
-
-/// The kind of a method of an exact list.
-pub fn kind_of(object: &Bound<'_, PyAny>) -> Option<Kind> {
-    // SAFETY: attached, as the binding says; the object keeps what it has.
-    let (definition, list) = unsafe {
-        let (definition, list) = parts_of(object.as_ptr())?;
-        (definition, Bound::from_borrowed_ptr(object.py(), list))
-    };
-    name_of(definition)?;
-    let list = crate::containers::kind_of(&list).filter(|kind| matches!(kind, Kind::List(_)))?;
-    Some(Kind::Method(definition, Box::new(list)))
-}
-
-/// The list of a method of this kind.
-///
-/// # Safety
-/// As for `parts_of`.
-pub unsafe fn list_of(object: *mut PyObject, definition: usize, list: &Kind) -> Option<usize> {
-    // SAFETY: by contract; the object keeps the list.
-    let (_, found) = unsafe { parts_of(object) }.filter(|(known, _)| *known == definition)?;
-    // SAFETY: as above.
-    unsafe { crate::containers::is_of(found, list) }.then_some(found as usize)
 }
 
 /// The method of a list, a new reference; NULL: leave.

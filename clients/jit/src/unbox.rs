@@ -1,8 +1,8 @@
 //! From objects to machine words.
 
 use crate::closure;
+use crate::containers;
 use crate::kind::Kind;
-use crate::methods;
 use crate::python::{int_value, type_of, PyCell_Type};
 use pyo3::ffi::{self, PyObject};
 
@@ -48,7 +48,7 @@ pub unsafe fn unbox_one(kind: &Kind, object: *mut PyObject, put: &mut impl FnMut
     }
     if let Kind::Method(definition, list) = kind {
         // SAFETY: attached, and the object is alive, by contract.
-        let list = unsafe { methods::list_of(object, *definition, list) };
+        let list = unsafe { containers::list_of_method(object, *definition, list) };
         [object as u64, list.unwrap_or(0) as u64].into_iter().for_each(put);
         return list.is_some();
     }
