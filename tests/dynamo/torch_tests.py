@@ -56,6 +56,7 @@ def fetched(version):
             apt.newest("pytorch", KEPT / suite / "source")
         except Unreachable as error:
             errors.append(f"{suite}: {error}")
+            say(f"warning: no tests of Debian's {errors[-1]}")
             continue
         tarball, = (KEPT / suite / "source").glob("*.orig.tar.*")
         say(f"tests of {tarball.name}, Debian's {suite}")

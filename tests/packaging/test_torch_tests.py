@@ -5,8 +5,10 @@ import tempfile
 import tomllib
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from tests.dynamo import torch_tests
+from tools.binary import debian
 
 
 class Judgement(unittest.TestCase):
@@ -42,3 +44,33 @@ class Judgement(unittest.TestCase):
                              ({"b": torch_tests.ENDED, "c": "skipped"}, True))
             with self.assertRaises(SystemExit):
                 read({"end": False})
+
+
+class Sources(unittest.TestCase):
+    def suites(self, release):
+        """Of which suites apt is to read the lists, to have the packages of a release."""
+        archives = [("http://debian", "key")], [("http://security", "key")]
+        with tempfile.TemporaryDirectory() as directory, mock.patch.object(debian, "run_apt", return_value=""), \
+                mock.patch.object(debian, "mirrors", return_value=archives):
+            debian.Suite(release, Path(directory))
+            lines = (Path(directory) / "sources" / "ferrule.sources").read_text().splitlines()
+        return [line.removeprefix("Suites: ") for line in lines if line.startswith("Suites: ")]
+
+    def test_releases_under_development_have_no_security_archive(self):
+        """apt fails where it is to read the lists of a suite that does not exist."""
+        self.assertEqual(self.suites("trixie"), ["trixie", "trixie-security"])
+        for release in ("sid", "experimental"):
+            self.assertEqual(self.suites(release), [release])
+
+    def test_the_nearest_version_that_can_be_had_is_taken(self):
+        """And what cannot be had is said."""
+        with tempfile.TemporaryDirectory() as directory, mock.patch.object(torch_tests, "KEPT", Path(directory)), \
+                mock.patch.object(torch_tests, "Suite", side_effect=torch_tests.Unreachable("404")), \
+                mock.patch.object(torch_tests, "say") as said:
+            kept = Path(directory) / "trixie" / "test"
+            kept.mkdir(parents=True)
+            self.assertEqual(torch_tests.fetched("2.15.0"), kept)
+            self.assertEqual([call.args for call in said.call_args_list], [("warning: no tests of Debian's sid: 404",)])
+            said.reset_mock()
+            self.assertEqual(torch_tests.fetched("2.6.0"), kept)
+            said.assert_not_called()

@@ -12,9 +12,12 @@ from cpython.upstream.messages import Unreachable
 from tools import progress
 from tools.errors import BuildError
 
+# Releases under development, of which the security archive has nothing.
+WITHOUT_SECURITY = ("sid", "experimental")
+
 
 class Suite:
-    """A release of Debian with its security archive. Its lists are in `place`."""
+    """A release of Debian with its security archive, where it has one. Its lists are in `place`."""
 
     def __init__(self, name: str, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
@@ -23,7 +26,9 @@ class Suite:
         if not archive:
             raise BuildError("apt's configuration names no archive of Debian's")
         uri, key = archive[0]
-        stanzas = [stanza(uri, name, key), *(stanza(safe, f"{name}-security", other) for safe, other in security)]
+        stanzas = [stanza(uri, name, key)]
+        if name not in WITHOUT_SECURITY:
+            stanzas += [stanza(safe, f"{name}-security", other) for safe, other in security]
         self.place = place
         self.environment = apt_environment(place, settings, [text.replace("Types: deb-src", "Types: deb deb-src") for text in stanzas])
         self.run("apt-get", "update")
