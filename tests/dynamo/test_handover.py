@@ -2,7 +2,7 @@
 
 import unittest
 
-from support import COMPILES, TORCH_2_6, run_script
+from support import COMPILES, EVALUATOR, TORCH_2_6, run_script
 
 HEAD = "import ferrule_dynamo\n" + COMPILES + "E = torch._C._dynamo.eval_frame\n"
 INSTALL, UNINSTALL = "ferrule_dynamo.install()\n", "ferrule_dynamo.uninstall()\n"
@@ -308,3 +308,114 @@ with framehook.hook(hook):
 print(json.dumps([seen, [sys.monitoring.get_tool(tool) for tool in range(6)]]))
 """)
         self.assertEqual((seen, free), ([False, False], [None] * 6))
+
+    def test_other_threads_call_what_is_read(self):
+        """They are not stopped, and the guard-complete hook that was set is called for them."""
+        ran, wrong, checked, compilations = run_script("evaluator", HEAD + """
+import ferrule_dynamo._handover as handover
+ran, wrong, checked, strategy = [], [], [], handover.Reader.strategy
+threading.excepthook = lambda failed: wrong.append(repr(failed.exc_value))
+
+@torch._dynamo.decorators.skip
+def marked():
+    ran.append("marked")
+run = compiled(lambda x: x + 1)
+run(x)
+if hasattr(E, "set_guard_complete_hook"):
+    E.set_guard_complete_hook(lambda hit: checked.append(hit) or hit)
+
+def elsewhere():
+    marked(), run(x)
+
+def while_another_thread_calls(self, code):
+    torchs = self.torch
+    if code is marked.__code__:
+        def begin(callback):
+            if callback is not None:
+                thread = threading.Thread(target=elsewhere)
+                thread.start()
+                thread.join()
+            return torchs["set_eval_frame"](callback)
+        self.torch = torchs | {"set_eval_frame": begin}
+    try:
+        return strategy(self, code)
+    finally:
+        self.torch = torchs
+handover.Reader.strategy = while_another_thread_calls
+ferrule_dynamo.install()
+print(json.dumps([ran, wrong, checked, len(graphs)]))
+""")
+        self.assertEqual((ran, wrong, compilations), (["marked"], [], 1))
+        self.assertEqual(checked, [] if TORCH_2_6 else [True])
+
+    def test_interrupts(self):
+        """In whatever line one is raised, the hook is installed or it is not, and the next call does what is left. No mark or setting is lost."""
+        lines, wrong = run_script("evaluator", EVALUATOR + HEAD + """
+import framehook
+compiled(lambda x: x - 1)(x)
+ferrule_dynamo.install(), ferrule_dynamo.uninstall()
+import ferrule_dynamo._handover as handover, ferrule_dynamo._names as names, ferrule_dynamo._patching as patching
+
+def marked(x):
+    return x + 1
+if hasattr(E, "skip_code"):
+    E.skip_code(marked.__code__)
+else:
+    E.set_code_exec_strategy(marked.__code__, E._FrameExecStrategy(E._FrameAction(1), E._FrameAction(0)))
+checks = lambda hit: hit
+set_hook = getattr(E, "set_guard_complete_hook", None) and (lambda hook: E.set_guard_complete_hook(hook))
+set_hook and set_hook(checks)
+torchs = {name: id(value) for name, value in vars(E).items() if name in patching.SERVED_BY}
+traced = {function.__code__ for function in (
+    patching.install_into, patching.take_settings_over, patching.remove, patching.give_back, patching.uninstall_from_torch,
+    patching.set_classes_of_entries, handover.hand_over_settings, handover.read_marks, handover.Reader.begin, names.exchange)}
+known, wrong = set(), []
+
+def interrupted(change):
+    # Raises in the first line of these functions that has not raised yet. Returns the line.
+    line = None
+
+    def trace(frame, event, argument):
+        nonlocal line
+        # Not again where the package sets the trace function back.
+        if line or frame.f_code not in traced:
+            return None
+        here = change.__name__, frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno
+        if event == "line" and here not in known:
+            known.add(here)
+            line = here
+            raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        change()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return line
+
+def check(line, *expected):
+    count = len(graphs)
+    compiled(marked)(x)
+    found = {ferrule_dynamo.installed(), bool(framehook.hooks()), *(id(getattr(E, name)) != value for name, value in torchs.items())}
+    kept = len(graphs) == count, set_hook is None or set_hook(checks) is checks, is_default(), sys.monitoring.get_tool(5) is None
+    if len(found) != 1 or not all(kept) or expected and found != set(expected):
+        wrong.append([line, sorted(found), kept])
+
+for change, back, installed in ((ferrule_dynamo.install, ferrule_dynamo.uninstall, True), (ferrule_dynamo.uninstall, ferrule_dynamo.install, False)):
+    if not installed:
+        back()
+    while line := interrupted(change):
+        check(line)
+        if ferrule_dynamo.installed() == installed:
+            back()
+    change()
+    check("whole", installed)
+value = compiled(lambda x: x * 3)(x).tolist()
+if value != [3.0] * 4 or not is_default():
+    wrong.append(value)
+print(json.dumps([sorted(known), wrong]))
+""")
+        self.assertEqual(wrong, [])
+        self.assertGreater(len(lines), 40)

@@ -133,7 +133,7 @@ print(json.dumps([errors, [same, ferrule_dynamo.installed(), len(framehook.hooks
         """By a destructor, or a signal handler, that runs meanwhile in the same thread."""
         errors, installed = run_script("evaluator", COMPILES + """
 import ferrule_dynamo, ferrule_dynamo._patching as patching
-errors, take_over = [], patching.take_over
+errors, take_over = [], patching.take_settings_over
 
 def destructor_runs(extension):
     for change in ferrule_dynamo.install, ferrule_dynamo.uninstall:
@@ -142,7 +142,7 @@ def destructor_runs(extension):
         except RuntimeError as error:
             errors.append(str(error))
     take_over(extension)
-patching.take_over = destructor_runs
+patching.take_settings_over = destructor_runs
 ferrule_dynamo.install()
 print(json.dumps([errors, [ferrule_dynamo.installed(), compiled(lambda x: x + 1)(x).tolist(), len(graphs)]]))
 """)

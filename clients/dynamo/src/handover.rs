@@ -1,10 +1,12 @@
 //! What torch's evaluator knows of code objects, read; and what the hook knows, to be given back.
 
+use crate::call::call;
 use crate::strategy::{Action, Strategy};
 use crate::{evaluator, extra, settings};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
+use std::cell::Cell;
 
 // Raised where a frame starts that is not to run. Its argument is the callback of frames below it.
 pyo3::create_exception!(ferrule_dynamo, Stopped, pyo3::exceptions::PyException);
@@ -30,9 +32,34 @@ pub fn is_slot_used(code: &Bound<'_, PyCode>, slot: isize) -> bool {
     extra::is_slot_used(code, slot)
 }
 
+/// What is set with a function of torch, which returns what was set before. `meanwhile` is set for a moment in which no signal handler runs.
+#[pyfunction]
+pub fn read_setting<'py>(
+    setter: &Bound<'py, PyAny>,
+    meanwhile: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let value = call(setter, [meanwhile])?;
+    call(setter, [&value])?;
+    Ok(value)
+}
+
+thread_local! {
+    /// Whether marks are read in this thread. Others may call the same code meanwhile.
+    static READS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether `stop` ends frames of this thread, from now on.
+#[pyfunction]
+pub fn stop_frames(on: bool) {
+    READS.set(on);
+}
+
 /// A callback for PY_START that ends a frame of torch's evaluator before its first instruction.
 #[pyfunction]
 pub fn stop(code: &Bound<'_, PyAny>, _offset: &Bound<'_, PyAny>) -> PyResult<()> {
+    if !READS.get() {
+        return Ok(());
+    }
     Err(Stopped::new_err((evaluator::callback(code.py())?.unbind(),)))
 }
 
@@ -65,8 +92,8 @@ pub fn own_precompiled(
     parts.map(|(code, (guard_manager, compiled))| (code, guard_manager, compiled)).collect()
 }
 
-/// What is called when a guard has raised, which is nothing from now on.
+/// What is called when a guard has raised.
 #[pyfunction]
-pub fn take_guard_error_hook(py: Python<'_>) -> Bound<'_, PyAny> {
-    settings::GUARD_ERROR.set(py.None().bind(py))
+pub fn guard_error_hook(py: Python<'_>) -> Option<Bound<'_, PyAny>> {
+    settings::GUARD_ERROR.get(py)
 }

@@ -50,13 +50,13 @@ mod _core {
     };
     #[pymodule_export]
     use crate::handover::{
-        inherit_strategy, is_slot_used, only_slot_of, own_precompiled, own_strategies, stop,
-        take_guard_error_hook, Stopped,
+        guard_error_hook, inherit_strategy, is_slot_used, only_slot_of, own_precompiled,
+        own_strategies, read_setting, stop, stop_frames, Stopped,
     };
     #[pymodule_export]
     use crate::installing::{install, prepare, uninstall};
     #[pymodule_export]
-    use crate::switch::{forked, is_enabled};
+    use crate::switch::{forked, is_enabled, is_installed};
     #[pymodule_export]
     use crate::torch_2_6::skip_code;
 }

@@ -156,6 +156,7 @@ pub fn installation() -> u32 {
 }
 
 /// Whether the hook was installed, and was not removed.
+#[pyfunction]
 #[inline]
 pub fn is_installed() -> bool {
     INSTALLED.load(Ordering::Relaxed)

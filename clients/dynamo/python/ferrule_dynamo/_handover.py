@@ -6,6 +6,7 @@ is seen in a call of it, which is stopped before its first instruction.
 
 import gc
 import sys
+import threading
 from types import CellType, CodeType, FunctionType, SimpleNamespace
 
 import framehook
@@ -20,6 +21,8 @@ GETTERS = {"get_bytecode_debugger_callback": "set_bytecode_debugger_callback",
 # The numbers of torch's FrameAction.
 DEFAULT, SKIP, RUN_ONLY = range(3)
 GENERATORS = 0x20 | 0x80 | 0x200
+# What the tool is called whose callback stops frames.
+TOOL = "ferrule_dynamo"
 INSTEAD = "Set FERRULE_DYNAMO=1, or call ferrule_dynamo.install() before"
 
 
@@ -27,9 +30,7 @@ def hand_over_settings(giver, taker):
     """Sets for one of the two what is set for the other. Both are functions of torch's extension by name."""
     known = giver.keys() & taker.keys()
     for name in known & SETTINGS.keys():
-        value = giver[name](SETTINGS[name])
-        giver[name](value)
-        taker[name](value)
+        taker[name](_core.read_setting(giver[name], SETTINGS[name]))
     for name in known & GETTERS.keys():
         taker[GETTERS[name]](giver[name]())
 
@@ -65,41 +66,50 @@ def call_of(code):
 
 
 class Reader:
-    """Reads how torch has marked code objects. A context manager: meanwhile it needs a tool of `sys.monitoring`, and torch's settings."""
+    """Reads how torch has marked code objects. From begin() to end() it needs a tool of `sys.monitoring`, and torch's settings."""
 
     def __init__(self, torch):
         self.torch = torch
         code = (lambda: None).__code__.replace()
         self.mark(code, DEFAULT, DEFAULT)
         self.slot = _core.only_slot_of(code)
+        self.thread = threading.get_ident()
+        # What end() is to undo.
+        self.tool, self.old, self.settings = None, None, {}
 
     def mark(self, code, current, below):
         """Has torch mark a code object."""
         action = self.torch["_FrameAction"]
         self.torch["set_code_exec_strategy"](code, self.torch["_FrameExecStrategy"](action(current), action(below)))
 
-    def __enter__(self):
+    def begin(self):
         free = [tool for tool in range(6) if sys.monitoring.get_tool(tool) is None]
         if not free:
             raise RuntimeError("ferrule_dynamo cannot read which functions torch skips, as all tools of sys.monitoring are in use. "
                                f"{INSTEAD} `import torch`")
         # Tools that see the start of a call see its end as well. Functions of the old interfaces come after all tools, and see nothing.
         self.tool = free[-1]
+        sys.monitoring.use_tool_id(self.tool, TOOL)
         self.old = sys.gettrace(), sys.getprofile()
         sys.settrace(None)
         sys.setprofile(None)
-        sys.monitoring.use_tool_id(self.tool, "ferrule_dynamo")
         sys.monitoring.register_callback(self.tool, sys.monitoring.events.PY_START, _core.stop)
-        self.settings = {name: self.torch[name](meanwhile) for name, meanwhile in SETTINGS.items() if name in self.torch}
-        return self
+        self.settings = {name: _core.read_setting(self.torch[name], meanwhile) for name, meanwhile in SETTINGS.items() if name in self.torch}
+        for name in self.settings:
+            self.torch[name](SETTINGS[name])
+        _core.stop_frames(True)
 
-    def __exit__(self, *_):
+    def end(self):
+        """Also where begin() has raised."""
+        _core.stop_frames(False)
         for name, value in self.settings.items():
             self.torch[name](value)
-        sys.monitoring.register_callback(self.tool, sys.monitoring.events.PY_START, None)
-        sys.monitoring.free_tool_id(self.tool)
-        sys.settrace(self.old[0])
-        sys.setprofile(self.old[1])
+        if self.tool is not None and sys.monitoring.get_tool(self.tool) == TOOL:
+            sys.monitoring.register_callback(self.tool, sys.monitoring.events.PY_START, None)
+            sys.monitoring.free_tool_id(self.tool)
+        if self.old is not None:
+            sys.settrace(self.old[0])
+            sys.setprofile(self.old[1])
 
     def marked(self):
         """The code objects of which torch knows something."""
@@ -115,16 +125,24 @@ class Reader:
         seen.append("callback")
         return SimpleNamespace(frame_exec_strategy=self.torch["_FrameExecStrategy"](), apply_to_code=False, guarded_code=None)
 
+    def checked(self, hit, seen):
+        """What torch gets from its guard-complete hook. In this thread guards are not to hold; in others the hook that was set is called."""
+        if threading.get_ident() == self.thread:
+            seen.append("guards")
+            return False
+        hook = self.settings["set_guard_complete_hook"]
+        return hit if hook is None else hook(hit)
+
     def strategy(self, code):
         """What torch does with frames of a code object, and with those below, as two numbers."""
         seen, below = [], DEFAULT
         call = call_of(code)
         if "set_guard_complete_hook" in self.torch:
-            # Where the code runs only if it was compiled, guards are checked. They are not to hold.
-            self.torch["set_guard_complete_hook"](lambda _: seen.append("guards"))
+            # Where the code runs only if it was compiled, guards are checked.
+            self.torch["set_guard_complete_hook"](lambda hit: self.checked(hit, seen))
         sys.monitoring.set_local_events(self.tool, code, sys.monitoring.events.PY_START)
-        self.torch["set_eval_frame"](lambda *_: self.looked_at(seen))
         try:
+            self.torch["set_eval_frame"](lambda *_: self.looked_at(seen))
             made = call()
             if code.co_flags & GENERATORS:
                 (made.__anext__() if hasattr(made, "__anext__") else made).send(None)
@@ -141,7 +159,9 @@ class Reader:
 
 def read_marks(torch, reader=Reader):
     """Gives the hook the marks that torch's code objects have."""
-    with reader(torch) as reader:
+    reader = reader(torch)
+    try:
+        reader.begin()
         marked = reader.marked()
         for code in marked:
             reader.refuse(code)
@@ -149,6 +169,8 @@ def read_marks(torch, reader=Reader):
             strategy = reader.strategy(code)
             if strategy != (DEFAULT, DEFAULT):
                 _core.inherit_strategy(code, *strategy)
+    finally:
+        reader.end()
 
 
 def give_marks_back(torch, marks, reader=Reader):

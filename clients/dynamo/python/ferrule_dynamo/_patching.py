@@ -111,29 +111,41 @@ def set_classes_of_entries(evaluators_too):
         setattr(guards, name, SERVED_BY["_" + name] | torchs if evaluators_too else torchs)
 
 
-def take_over(extension):
-    """Gives the hook torch's marks and settings."""
+def take_settings_over(extension):
+    """Gives the hook torch's settings."""
     if "get_c_recursion_limit" in torch_has:
         _core.heed_c_recursion_limit(extension.get_c_recursion_limit())
     hook = getattr(sys.modules.get("torch._dynamo.guards"), "guard_error_hook", None)
     if hook is not None:
         _core.set_guard_error_hook(hook)
     _handover.hand_over_settings(torch_has, _names.FUNCTIONS)
-    handover().read_marks(torch_has)
 
 
-def own_marks():
-    """How code objects were marked for the hook, and what was loaded for them."""
-    return _core.own_strategies(), _core.own_precompiled()
+def remove():
+    """Removes the hook, if it is there, and gives torch all back. RuntimeError: a compiled region is under way."""
+    kept = _core.own_strategies(), _core.own_precompiled(), _core.guard_error_hook()
+    try:
+        _core.uninstall()       # Afterwards the functions do what torch's do. It forgets the marks.
+        give_back(*kept)
+    except BaseException:
+        # After an interrupt, or without memory, the rest is done.
+        if not _core.is_installed():
+            give_back(*kept)
+        raise
 
 
-def give_back(marks, precompiled):
-    """Gives torch its own functions back, and the marks and settings of the hook."""
+def give_back(marks, precompiled, guard_error_hook):
+    """Gives torch its own functions back, and the marks and settings of the hook. It can be called again where it was interrupted."""
+    if not installed():
+        return
     handover().give_marks_back(torch_has, marks)
+    for code, _, _ in precompiled:
+        torch_has["_reset_precompile_entries"](code)
     for code, guard_manager, compiled in precompiled:
         torch_has["_load_precompile_entry"](code, guard_manager, compiled)
     _handover.hand_over_settings(_names.FUNCTIONS, torch_has)
-    torch_has["set_guard_error_hook"](_core.take_guard_error_hook())
+    torch_has["set_guard_error_hook"](guard_error_hook)
+    _core.set_guard_error_hook(None)
     _names.exchange([(SERVED_BY[name], value) for name, value in originals.items()])
     set_classes_of_entries(evaluators_too=False)
     originals.clear()
@@ -173,19 +185,18 @@ def install_into(torch):
     _names.refuse_if_held(functions_among(found.values()), found)
     _core.prepare(extension)
     torch_has.update(vars(extension))
-    originals.update(found)
-    # Until the hook is there these do what torch's do: in other threads regions begin and end meanwhile.
-    _names.exchange([(value, SERVED_BY[name]) for name, value in found.items()], found)
+    take_settings_over(extension)
     try:
-        take_over(extension)
+        originals.update(found)
+        # Until the hook is there these do what torch's do: in other threads regions begin and end meanwhile.
+        _names.exchange([(value, SERVED_BY[name]) for name, value in found.items()], found)
+        handover().read_marks(torch_has)
+        set_classes_of_entries(evaluators_too=True)
+        still_outside.update(OUTSIDE)
         _core.install()
     except BaseException:
-        marks = own_marks()
-        _core.uninstall()       # forgets them
-        give_back(*marks)
+        remove()
         raise
-    set_classes_of_entries(evaluators_too=True)
-    still_outside.update(OUTSIDE)
     leave_torch_alone()
 
 
@@ -202,7 +213,4 @@ def uninstall():
 def uninstall_from_torch():
     """Uninstalls the hook, which is installed."""
     _names.refuse_if_held(functions_among([SERVED_BY[name] for name in originals]))
-    marks = own_marks()
-    # Afterwards the functions do what torch's do.
-    _core.uninstall()
-    give_back(*marks)
+    remove()
