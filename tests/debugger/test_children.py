@@ -35,6 +35,18 @@ PARENT = """
         print("end")                    # end
 """
 STARTS = "p = multiprocessing.get_context({!r}).Process(target=work, args=(5,)); p.start(); p.join(); print('status', p.exitcode)"
+# The tracker has connected, and sends its first message when the debugger's atexit callbacks have been called.
+LATE = """
+import os, socket, sys, time
+send = socket.socket.sendall
+def late(*arguments):
+    while os.path.exists(os.environ["FERRULE_DEBUGGER_CHILDREN"]):
+        time.sleep(0.01)
+    time.sleep(0.5)
+    send(*arguments)
+if any("resource_tracker" in argument for argument in sys.orig_argv):
+    socket.socket.sendall = late
+"""
 
 
 class Follows(DebuggerCase):
@@ -112,6 +124,15 @@ class Follows(DebuggerCase):
     def test_a_child_that_outlives_the_debugger(self):
         body = f"p = subprocess.Popen([sys.executable, {self.child.path!r}, '0'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)"
         said = self.session(body + "; p.stdin.close()", "b {end}", "c", "q")
+        self.assertNotIn("Traceback", said)
+
+    def test_a_child_that_connects_while_the_debugger_ends(self):
+        # multiprocessing waits for its resource tracker where the interpreter is finalized.
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "sitecustomize.py"), "w", encoding="utf-8") as file:
+                file.write(LATE)
+            said = self.session(STARTS.format("spawn"), "c", "q", PYTHONPATH=os.pathsep.join((PACKAGE, directory)))
+        self.assertIn("status 0\nend\n", said)
         self.assertNotIn("Traceback", said)
 
     def test_a_child_that_dies_at_the_prompt(self):

@@ -62,7 +62,9 @@ BREAKPOINTS = "", "pdb.set_trace", "ferrule_debugger.set_trace"
 # --- In the process that was started first. -----------------------------------------------------
 
 _follows = False        # whether this process, or the one that has forked it, was started first
-_sockets = set()        # in that process: where children connect, and what leads to them
+_sockets = {}           # in that process: where children connect, and what leads to them, with os.fstat()
+_accepting = threading.Lock()
+_has_ended = False
 
 
 def follow():
@@ -82,17 +84,22 @@ def follow():
     os.environ[VARIABLE] = server.getsockname()
     os.environ["PYTHONPATH"] = os.pathsep.join([directory, *filter(None, [os.environ.get("PYTHONPATH")])])
     session.evaluating = _evaluating
+    _sockets[server] = os.fstat(server.fileno())
+    at_end(_end, server)
     # Not one of `threading`: the program does not see it there.
     _thread.start_new_thread(_accept, (server, sys.stdout))
 
 
 def _accept(server, stdout):
     thread.serves = True
-    _sockets.add(server)
-    while True:
+    ready = select.poll()
+    ready.register(server, select.POLLIN)
+    while not _has_ended:
         try:
-            connection = server.accept()[0]
-            _sockets.add(connection)
+            ready.poll()
+            with _accepting:
+                connection = server.accept()[0]
+                _sockets[connection] = os.fstat(connection.fileno())
             _thread.start_new_thread(_serve, (connection, stdout))
         except (OSError, RuntimeError):
             time.sleep(0.1)     # there are too many files or threads for now
@@ -123,7 +130,27 @@ def _serve(connection, stdout):
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
     finally:
-        _sockets.discard(connection)
+        _sockets.pop(connection, None)
+
+
+def _open_sockets():
+    """The sockets that the program has not closed, as daemons close all files: the number may be another file's."""
+    for one, status in list(_sockets.items()):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(one.fileno()), status):
+                yield one
+
+
+def _end(server):
+    """Close the connections. While the interpreter is finalized no thread answers, and multiprocessing waits for a child there."""
+    global _has_ended
+    with _accepting:
+        _has_ended = True
+        for one in _open_sockets():
+            with contextlib.suppress(OSError):      # its thread has closed it meanwhile
+                one.shutdown(socket.SHUT_RDWR)
+            if one is server:
+                one.close()     # with the connections that were not accepted
 
 
 def _answer(connection, **message):
@@ -171,9 +198,8 @@ def _evaluating(debugger):
 
 def _leave_sockets():
     """In a forked child: it would keep a connection open that the other process has closed."""
-    for one in _sockets:
-        with contextlib.suppress(OSError):      # the program has closed it
-            os.close(one.detach())
+    for one in _open_sockets():
+        os.close(one.detach())
     _sockets.clear()
 
 
