@@ -223,8 +223,9 @@ WITHIN_TASKS = {kind: often for kind, often in KINDS.items() if kind != "step"}
 END_WITHOUT_STEPS = [f"disable {' '.join(map(str, range(1, 50)))}", "c", "c", "q", ""]
 
 
-def commands(random_, text, kinds=KINDS):
+def commands(random_, program, kinds=KINDS):
     """Commands for one of the programs. Frames of libraries, which `w` prints in another way than pdb, are in the others."""
+    text, is_up = program.text, False
     lines = text.splitlines()
     with_code = places.compiled_lines(text, "")
     numbers = [number for number, line in enumerate(lines, 1)
@@ -233,8 +234,10 @@ def commands(random_, text, kinds=KINDS):
     made = []
     for kind in random_.choices(list(kinds), kinds.values(), k=random_.randint(5, 40)):
         place = random_.choice(numbers)
+        # `u` may lead to another file, where a line may have no code.
+        file = f"{program.path}:" * is_up
         made.append({
-            "break": f"{random_.choice(('b', 'b', 'b', 'tbreak'))} {place}"
+            "break": f"{random_.choice(('b', 'b', 'b', 'tbreak'))} {file}{place}"
                      + random_.choice(("", "", ", True", ", False", ", len(locals()) > 2")),
             "name": f"b {random_.choice(names)}",
             "change": random_.choice(("disable 1", "enable 1", "cl 1", "cl 2", "ignore 1 2",
@@ -244,6 +247,7 @@ def commands(random_, text, kinds=KINDS):
                                     "p sorted(name for name in locals() if name[0] != '_')",
                                     "commands 1\nsilent\np 1\nend", "commands 1\nc\nend")),
         }.get(kind, kind))
+        is_up = made[-1] == "u" or is_up and kind in ("break", "name", "change", "look")
     return made
 
 
@@ -253,7 +257,7 @@ class LikePdb(LikePdbCase):
             random_ = random.Random(number)
             text = random_.choice(PROGRAMS)
             program = self.program(text)
-            typed = "\n".join([*commands(random_, text), "q", ""])
+            typed = "\n".join([*commands(random_, program), "q", ""])
             with self.subTest(number=number, typed=typed):
                 self.assert_like_pdb(program.path, typed)
 
@@ -261,7 +265,7 @@ class LikePdb(LikePdbCase):
         for number in range(FIRST, FIRST + SESSIONS // 2):
             random_ = random.Random(number)
             program = self.program(NOT_STEPPED)
-            typed = "\n".join([*commands(random_, NOT_STEPPED, WITHOUT_STEPS), *END_WITHOUT_STEPS])
+            typed = "\n".join([*commands(random_, program, WITHOUT_STEPS), *END_WITHOUT_STEPS])
             with self.subTest(number=number, typed=typed):
                 self.assert_like_pdb(program.path, typed)
 
@@ -270,7 +274,7 @@ class LikePdb(LikePdbCase):
         for number in range(FIRST, FIRST + SESSIONS // 2):
             random_ = random.Random(number)
             program = self.program(THREADED)
-            typed = commands(random_, THREADED, WITHOUT_STEPS)
+            typed = commands(random_, program, WITHOUT_STEPS)
             with self.subTest(number=number, typed=typed):
                 ours, pdbs = (re.sub(r"\[(Thread-\d+ \(work\)|MainThread)\]\n", "", typed_into(
                     debugger, program.path, "\n".join([*typed, *END_WITHOUT_STEPS]))) for debugger in ("ferrule_debugger", "pdb"))
@@ -363,8 +367,9 @@ begin()
         for number in range(FIRST, FIRST + SESSIONS // 2):
             random_ = random.Random(number)
             text = random_.choice(PROGRAMS)
-            path = self.program(text).path
-            typed = "\n".join([*commands(random_, text), *END_WITHOUT_STEPS])
+            program = self.program(text)
+            path = program.path
+            typed = "\n".join([*commands(random_, program), *END_WITHOUT_STEPS])
             expected = typed_into("pdb", path, typed)
             for how in self.TOOLS:
                 with self.subTest(number=number, typed=typed, how=how):
@@ -379,7 +384,7 @@ begin()
             random_ = random.Random(number)
             text = random_.choice((*PROGRAMS, NOT_STEPPED, THREADED))
             program = self.program(text)
-            typed = "\n".join([*commands(random_, text, KINDS if text in PROGRAMS else WITHIN_TASKS), "q", ""])
+            typed = "\n".join([*commands(random_, program, KINDS if text in PROGRAMS else WITHIN_TASKS), "q", ""])
             with self.subTest(number=number, typed=typed):
                 alone, *beside = (self.printed(program.path, how, typed)[0] for how in ("none", *self.TOOLS))
                 for printed in beside:
