@@ -303,6 +303,36 @@ for _ in range(200):
         self.assertEqual((process.returncode, set(errors.split())), (0, {str(process.pid)}))
         self.assertGreater(accepted, 0)
 
+    def test_subinterpreters_that_come_and_go(self):
+        # One after the other in the main thread, and, with GILs of their own, in another one.
+        process = self.target("""
+import select, sys, threading, _interpreters
+def come_and_go():
+    while not done:
+        interpreter = _interpreters.create("isolated")
+        error = _interpreters.exec(interpreter, "for i in range(1000): pass")
+        _interpreters.destroy(interpreter)
+        count.append(error)
+done, count = [], []
+thread = threading.Thread(target=come_and_go)
+thread.start()
+print("ready", flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    interpreter = _interpreters.create("legacy")
+    count.append(_interpreters.exec(interpreter, "for i in range(1000): pass"))
+    _interpreters.destroy(interpreter)
+done.append(True)
+thread.join()
+print("errors", len(count) - count.count(None), flush=True)
+""")
+        path = self.script("import _interpreters; print('in', *_interpreters.get_current(), flush=True)")
+        for _ in range(100):
+            self.send(process.pid, path)
+        output, errors = process.communicate("\n", timeout=120)
+        self.assertEqual((process.returncode, errors), (0, ""))
+        *ran, last = output.splitlines()
+        self.assertEqual((len(ran), set(ran), last), (100, {"in 0 1"}, "errors 0"))
+
     def test_programs_that_are_executed(self):
         program = """
 import os, sys
