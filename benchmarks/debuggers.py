@@ -87,6 +87,22 @@ def recursion(kind, count):
     run_with(kind, elsewhere, workloads.recursion, int(count))
 
 
+async def awaited(n):
+    return n if n < 2 else await awaited(n - 1) + await awaited(n - 2)
+
+
+def end_of(coroutine):
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+
+
+def coroutines(kind, count):
+    end_of(awaited(10))
+    run_with(kind, elsewhere, lambda: [end_of(awaited(10)) for _ in range(int(count))])
+
+
 def fibonacci(n):
     if n < 2:
         return n
@@ -110,6 +126,22 @@ STEPPED = {
 }
 
 
+def add_log(debugger, line):
+    import bdb
+
+    debugger.set_break(__file__, line)
+    debugger.set_log(bdb.Breakpoint.bpbynumber[-1], '"{total}"')
+
+
+# What is set before `continue`. pdb has the first two.
+OF_CONTINUE = {
+    "continue": lambda debugger, line: None,
+    "false condition": lambda debugger, line: debugger.set_break(__file__, line, cond="total < 0"),
+    "log": add_log,
+    "catch": lambda debugger, line: debugger.set_catch("raised"),
+}
+
+
 def stepped(kind, command, what, count):
     """Stop once in a function, and give a command until the function returns."""
     function, comment = STEPPED[what][:2]
@@ -119,8 +151,11 @@ def stepped(kind, command, what, count):
         debugger.todo = on
 
     def on(debugger):
-        command_of = getattr(debugger, "set_" + command)
-        debugger.go_on = (lambda frame: command_of()) if command == "step" else command_of
+        if command in OF_CONTINUE:
+            OF_CONTINUE[command](debugger, line_of(comment))
+        else:
+            command_of = getattr(debugger, "set_" + command)
+            debugger.go_on = (lambda frame: command_of()) if command == "step" else command_of
 
     run_with(kind, go, function, int(count))
 
@@ -214,9 +249,13 @@ import measuring
 
 DEFAULT_TURNS = 9
 FEW, MANY = 20, 60
-MAX_INSTRUCTIONS = 1.005  # with a breakpoint elsewhere, over none
-MAX_COMMAND = 1.05  # while return or until leave a loop, over no debugger
-MAX_OVER_RECURSION = 1.2
+MAX_INSTRUCTIONS = {"recursion": 1.005, "coroutines": 1.04}  # with a breakpoint elsewhere, over none
+AIMS = {"loop": 1.05, "recursion": 1.2}  # while a command runs on, over no debugger
+COMMANDS = [(what, command) for what, commands in (
+    ("loop", ("continue", "catch", "return", "until")),
+    ("recursion", ("continue", "return", "until", "next")),
+    ("each line", ("next", "step", "false condition", "log")),
+) for command in commands]
 MAX_CONDITION = 0.1  # of stock's pdb
 MAX_SETTING = 1_000_000  # ns
 
@@ -330,7 +369,7 @@ def time_all(pythons, turns, debugpy):
 
 
 def count_command(copies, what, command):
-    """{setup: instructions while a command runs a function on, over those without a debugger}."""
+    """{setup: instructions while a command runs a function on}: over those without a debugger; "each line": of a turn of the loop."""
     few, many = STEPPED[what][2:]
 
     def count(setup):
@@ -339,45 +378,49 @@ def count_command(copies, what, command):
             copies[python], few, many, lambda count: [*measuring.QUIET, *child("stepped", kind, command, what, count)]
         ).all
 
+    setups = [setup for setup in WITH_DEBUGGER if command not in ("log", "catch") or SETUPS[setup][1] != "pdb"]
+    if what == "each line":
+        return {setup: round(count(setup) / (many - few)) for setup in setups}
     plain = {setup: count(setup) for setup in PLAIN.values()}
-    return {setup: count(setup) / plain[PLAIN[SETUPS[setup][0]]] for setup in WITH_DEBUGGER}
+    return {setup: count(setup) / plain[PLAIN[SETUPS[setup][0]]] for setup in setups}
 
 
 def count_all(pythons):
     counts = {}
     with measuring.stripped_copies(pythons) as copies:
-        for setup in ("Ferrule", OURS, "stock", "stock, ferrule_debugger", "stock, pdb"):
-            python, kind = SETUPS[setup]
-            counts[setup] = measuring.count_work(
-                copies[python],
-                FEW,
-                MANY,
-                lambda count, kind=kind: [*measuring.QUIET, *child("recursion", kind, count)],
-            ).all
+        for what in MAX_INSTRUCTIONS:
+            for setup in ("Ferrule", OURS, "stock", "stock, ferrule_debugger", "stock, pdb"):
+                python, kind = SETUPS[setup]
+                counts[what, setup] = measuring.count_work(
+                    copies[python],
+                    FEW,
+                    MANY,
+                    lambda count, kind=kind, what=what: [*measuring.QUIET, *child(what, kind, count)],
+                ).all
         commands = {
             (what, command): count_command(copies, what, command)
-            for what, command in (("loop", "return"), ("loop", "until"), ("recursion", "return"),
-                                  ("recursion", "until"), ("recursion", "next"), ("each line", "next"), ("each line", "step"))
+            for what, command in COMMANDS
         }
     measuring.print_table(
-        ("instructions of a command, of none", *WITH_DEBUGGER),
-        [(f"{command}, {what}", *(f"{ratio:.3f}" for ratio in found.values()))
+        ("instructions of a command", *WITH_DEBUGGER),
+        [(f"{command}, {what}", *("" if setup not in found else f"{found[setup]:.3f}" if what in AIMS else f"{found[setup]:,}"
+                                  for setup in WITH_DEBUGGER))
          for (what, command), found in commands.items()],
     )
-    ratios = {setup: count / counts[PLAIN[SETUPS[setup][0]]] for setup, count in counts.items()}
+    ratios = {what: {} for what in MAX_INSTRUCTIONS}
+    for (what, setup), count in counts.items():
+        ratios[what][setup] = count / counts[what, PLAIN[SETUPS[setup][0]]]
     measuring.print_table(
-        ("instructions of a recursion", "counted", "of none"),
-        [(setup, f"{count:,}", f"{ratios[setup]:.4f}") for setup, count in counts.items()],
+        ("instructions, a breakpoint elsewhere", "", "counted", "of none"),
+        [(what, setup, f"{count:,}", f"{ratios[what][setup]:.4f}") for (what, setup), count in counts.items()],
     )
-    failures = []
-    if ratios[OURS] > MAX_INSTRUCTIONS:
-        failures.append(f"a breakpoint elsewhere: {ratios[OURS]:.4f} of the instructions")
+    failures = [f"a breakpoint elsewhere, {what}: {ratios[what][OURS]:.4f} of the instructions"
+                for what, aim in MAX_INSTRUCTIONS.items() if ratios[what][OURS] > aim]
     for (what, command), found in commands.items():
-        aim = MAX_COMMAND if what == "loop" else MAX_OVER_RECURSION
-        if found[OURS] > aim:
+        if what in AIMS and found[OURS] > AIMS[what]:
             failures.append(f"{command}, {what}: {found[OURS]:.3f} of the instructions")
     ratios["commands"] = {f"{command}, {what}": found for (what, command), found in commands.items()}
-    return {"ratios": ratios, "measured": counts}, failures
+    return {"ratios": ratios, "measured": {f"{what}, {setup}": count for (what, setup), count in counts.items()}}, failures
 
 
 def main():
