@@ -56,25 +56,36 @@ pub unsafe extern "C" fn _PyRust_DispatchFrameHooks(
     // Python's frame walkers while this one is stopped; faulthandler and samplers at any time, as
     // CPython's own frames.
     let (thread, frame) = unsafe { (Thread::new(tstate), Frame::new(frame)) };
+    // Calls in tail position, so that this function has no stack frame.
     // SAFETY: a current frame on the data stack is the topmost one there.
-    let new = unsafe { NewFrame::if_it_starts(frame) };
-    // A generator, which starts without a RESUME, or code in which a tool has events: no specialized instruction spares this call.
-    let is_skipped =
-        |code| starts_specialized(thread, code) || opt_out::is_for_all_hooks(thread, code);
+    let Some(new) = (unsafe { NewFrame::if_it_starts(frame) }) else {
+        // SAFETY: a current frame on the data stack is linked. This one continues.
+        return unsafe { resume(thread, frame) };
+    };
     // SAFETY: the calling thread's own.
     let unhooked = unsafe { (*thread.own()).unhooked };
-    // One that is unhooked is taken note of.
-    if unhooked == 0 && new.as_ref().is_some_and(|new| is_skipped(new.code())) {
+    // A generator, which starts without a RESUME: no specialized instruction spares this call. One that is unhooked is taken note of.
+    if unhooked == 0 && starts_specialized(thread, new.code()) {
         return NextStep::Specialize.into();
     }
-    // Calls in tail position: each takes only the registers that it needs.
-    // SAFETY: a current frame on the data stack is linked. Otherwise it continues.
-    unsafe {
-        match new {
-            Some(new) => dispatch_current(thread, new),
-            None => resume(thread, frame),
-        }
+    // SAFETY: the frame is the current one.
+    unsafe { start_unspecialized(thread, new) }
+}
+
+/// Dispatches the hooks for the current frame, which starts, unless all are disabled for its code: that of a generator, or code in
+/// which a tool has events.
+///
+/// # Safety
+/// `new` is the thread's current frame.
+#[inline(never)]
+unsafe extern "C" fn start_unspecialized(thread: Thread, new: NewFrame) -> DispatchResult {
+    // SAFETY: the calling thread's own.
+    let unhooked = unsafe { (*thread.own()).unhooked };
+    if unhooked == 0 && opt_out::is_for_all_hooks(thread, new.code()) {
+        return NextStep::Specialize.into();
     }
+    // SAFETY: as the caller says.
+    unsafe { dispatch_current(thread, new) }
 }
 
 /// Dispatches the hooks for the current frame, which starts.
