@@ -6,18 +6,31 @@
 The interpreter is a Ferrule whose environment has torch and ferrule_dynamo (`ci/dynamo` makes one). Both ways
 are measured in one process, which changes from one to the other: short blocks take turns, so that what else the
 machine does meets both. Times are CPU times of a thread; a ratio is that of two blocks in a row, and what is shown is
-the median, with the middle half of them in brackets.
+the median, with the middle half of them in brackets. --instructions has valgrind count the instructions of a call instead, on
+a copy of the interpreter without debug information; inductor is left out, since it compiles with processes of its own.
 """
 
+import _ctypes
 import argparse
 import concurrent.futures
+import ctypes
+import os
+import pathlib
+import re
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 
 import torch
 import torch._dynamo
 
 import ferrule_dynamo
+import measuring
+
+WAYS = "evaluator", "hooks"
+WARM, FEW_CALLS, MANY_CALLS = 60, 20, 120
 
 
 def as_it_is(module, inputs):
@@ -140,14 +153,14 @@ def measure(make, place, turns, seconds):
         warm = seconds_of(call, 200)
         count = count or max(int(seconds / warm * 200), 50)
         return seconds_of(call, count) / count
-    for way in ("evaluator", "hooks"):
+    for way in WAYS:
         change_to(way)
         torch._dynamo.reset()
         functions[way] = make()
         functions[way]()
     times = {"evaluator": [], "hooks": []}
     for turn in range(turns):
-        for way in ("evaluator", "hooks") if turn % 2 else ("hooks", "evaluator"):
+        for way in WAYS if turn % 2 else reversed(WAYS):
             change_to(way)
             times[way].append(place(lambda way=way: block(functions[way])))
     change_to("evaluator")
@@ -155,13 +168,76 @@ def measure(make, place, turns, seconds):
     return ratios, statistics.median(times["evaluator"])
 
 
+def repeat(call, count):
+    for _ in range(count):
+        call()
+
+
+def counts_of(call, place):
+    """The instructions of a call, by callgrind, in which this process runs."""
+    requests = ctypes.PyDLL(place / "requests.so")
+
+    def count(calls):
+        name = f"{calls} calls"
+        requests.begin()
+        repeat(call, calls)
+        requests.end(name.encode())
+        # A file for each thread, or one; what others have executed meanwhile is a few instructions.
+        files = list(place.glob("out.*"))
+        counted = [re.search(r"^(?:summary|totals): (\d+)", file.read_text(), re.M) for file in files]
+        for file in files:
+            file.unlink()
+        return sum(int(found[1]) for found in counted if found)
+    repeat(call, WARM)
+    count(1)
+    return (count(MANY_CALLS) - count(FEW_CALLS)) / (MANY_CALLS - FEW_CALLS)
+
+
+def count_here(only, place):
+    print("| | hooks : evaluator | the evaluator's instructions |\n|---|---|---|")
+    for name, make in workloads().items():
+        if "inductor" in name or only and only not in name:
+            continue
+        counts = {}
+        for way in WAYS:
+            change_to(way)
+            torch._dynamo.reset()
+            function = make()
+            function()
+            counts[way] = PLACES.get(name, lambda work: work())(lambda function=function: counts_of(function, place))
+        print(f"| {name} | {counts['hooks'] / counts['evaluator']:.3f} | {counts['evaluator']:,.0f} |", flush=True)
+
+
+def count_under_valgrind(only):
+    """Runs this file under callgrind, which begins to count when it is asked to."""
+    measuring.require_callgrind()
+    with tempfile.TemporaryDirectory() as place, measuring.stripped_copies({"python": os.path.realpath(sys.executable)}) as copies:
+        source = pathlib.Path(__file__).with_name("callgrind_requests.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", f"{place}/requests.so", source], check=True)
+        # The interpreter's extension modules without debug information too, found before those that it has.
+        for module in pathlib.Path(_ctypes.__file__).parent.glob("*.so"):
+            subprocess.run(["strip", "--strip-debug", "-o", f"{place}/{module.name}", module], check=True)
+        path = [place, *(entry for entry in sys.path if entry.endswith("site-packages"))]
+        subprocess.run(["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={place}/out", copies["python"],
+                        os.path.abspath(__file__), "--counted-in", place, *(["--only", only] if only else [])],
+                       env={**os.environ, "PYTHONPATH": os.pathsep.join(path)}, check=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=25, help="pairs of blocks (25)")
     parser.add_argument("--seconds", type=float, default=0.05, help="CPU time of a block (0.05)")
     parser.add_argument("--only", help="part of a name")
+    parser.add_argument("--instructions", action="store_true", help="count instructions by valgrind (ten minutes)")
+    parser.add_argument("--counted-in", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.instructions:
+        count_under_valgrind(options.only)
+        return
+    if options.counted_in:
+        count_here(options.only, options.counted_in)
+        return
     print("| | hooks : evaluator | the evaluator's µs |\n|---|---|---|")
     for name, make in workloads().items():
         if options.only and options.only not in name:
