@@ -321,7 +321,8 @@ class ListGenerator(Generator):
         """Calls methods that are in variables, and changes which. What adds an item takes one, for a loop may be over that list."""
         value, number, name = self.expression(1), self.rng.choice("xyz"), self.rng.choice(self.plain() or self.lists)
         self.lines.append(pad + self.rng.choice([
-            f"add({value}); {number} = take(0)", f"add({value}); put(c, take()); take()", f"put(c, {value}); {number} = take({self.rng.choice(['0', '-1', ''])})",
+            f"add({value}); {number} = take(0)", f"add({value}); put(c, take()); take()",
+            f"put(c, {value}); {number} = take({self.rng.choice(['0', '-1', ''])})",
             f"add({value}); put({self.rng.choice(['0', '1', '-1', 'c'])}, take(0)); {number} = take()", f"add({value}); take(); {number} = len({self.kept})",
             f"add, take, put = {name}.append, {name}.pop, {name}.insert", f"if x: {self.kept} = {name}",
             f"if {number}: add, take = {self.kept}.append, {self.kept}.pop"]))
