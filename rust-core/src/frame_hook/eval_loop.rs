@@ -10,7 +10,7 @@ use super::generator_events::{deliver_resume, link_silently, link_without_callba
 use super::generator_watch::{is_any_watched, Watched};
 use super::listening::calls_some;
 use super::opt_out;
-use super::resume::{is_after_yield, starts_specialized};
+use super::resume::{is_after_yield, is_at, starts_specialized};
 use super::return_offset::Stage;
 use super::return_shim::{pass_through_shims, push_result, Ahead, HERE};
 use super::state::any_watched;
@@ -62,6 +62,11 @@ pub unsafe extern "C" fn _PyRust_DispatchFrameHooks(
         // SAFETY: a current frame on the data stack is linked. This one continues.
         return unsafe { resume(thread, frame) };
     };
+    // Once all hooks are disabled for the code, a RESUME is specialized and does not come here.
+    // SAFETY: the frame's instruction, and it is the current one.
+    if unsafe { is_at(frame.instruction(), c::RESUME) } {
+        return unsafe { dispatch_current(thread, new) };
+    }
     // SAFETY: the calling thread's own.
     let unhooked = unsafe { (*thread.own()).unhooked };
     // A generator, which starts without a RESUME: no specialized instruction spares this call. One that is unhooked is taken note of.

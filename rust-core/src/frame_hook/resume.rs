@@ -42,7 +42,7 @@ unsafe fn opcode<'a>(at: *mut c::_Py_CODEUNIT) -> &'a AtomicU8 {
 /// # Safety
 /// `at` is one of the instructions of live code.
 #[inline(always)]
-unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
+pub(super) unsafe fn is_at(at: *mut c::_Py_CODEUNIT, kind: u32) -> bool {
     // SAFETY: the caller says that `at` is one of the instructions of live code.
     u32::from(unsafe { opcode(at) }.load(Ordering::Relaxed)) == kind
 }
