@@ -63,8 +63,9 @@ pub unsafe extern "C" fn _PyRust_DispatchFrameHooks(
         return unsafe { resume(thread, frame) };
     };
     // Once all hooks are disabled for the code, a RESUME is specialized and does not come here.
-    // SAFETY: the frame's instruction, and it is the current one.
+    // SAFETY: the instruction of a live frame.
     if unsafe { is_at(frame.instruction(), c::RESUME) } {
+        // SAFETY: the frame is the current one.
         return unsafe { dispatch_current(thread, new) };
     }
     // SAFETY: the calling thread's own.
