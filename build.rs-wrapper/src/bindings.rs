@@ -98,6 +98,7 @@ const FUNCTIONS: &[&str] = &[
     "PyMem_RawFree",
     "PyMem_RawMalloc",
     "PyModuleDef_Init",
+    "PyModule_AddFunctions",
     "PyModule_AddObjectRef",
     "PyMutex_Lock",
     "PyMutex_Unlock",

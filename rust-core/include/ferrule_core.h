@@ -899,12 +899,9 @@ void _PyRust_RemoteAfterFork(PyThreadState *tstate);
 void _PyRust_RunRemoteScript(PyThreadState *tstate);
 
 /*
- `sys.remote_exec`: calls `_remoteexec.remote_exec` where scripts are accepted in this process too.
+ Adds `remote_exec()` and `is_remote_debug_enabled()` to a new `sys`. -1: an exception is set.
  */
-PyObject *_PyRust_RemoteExec(PyObject *_module,
-                             PyObject *const *first,
-                             ptrdiff_t count,
-                             PyObject *names);
+int _PyRust_AddRemoteFunctions(PyObject *sys);
 
 /*
  `PyStackRef_Get`: the object, borrowed; NULL of NULL.

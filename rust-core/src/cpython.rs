@@ -116,9 +116,9 @@ pub use raw::{
 #[cfg(not(any(test, fuzzing)))] // what runs scripts of other processes
 pub use raw::{
     PyBytes_AsStringAndSize, PyDict_GetItemString, PyEval_EvalCode, PyFile_OpenCodeObject,
-    PyImport_AddModuleRef, PyImport_ImportModule, PyObject_CallMethod, PyObject_GetAttrString,
-    PySys_GetObject, PyUnicode_DecodeFSDefault, Py_CompileStringExFlags, Py_file_input,
-    _PY_EVAL_EXPLICIT_MERGE_BIT, _PY_EVAL_PLEASE_STOP_BIT, PY_VERSION_HEX,
+    PyImport_AddModuleRef, PyImport_ImportModule, PyModule_AddFunctions, PyObject_CallMethod,
+    PyObject_GetAttrString, PySys_GetObject, PyUnicode_DecodeFSDefault, Py_CompileStringExFlags,
+    Py_file_input, _PY_EVAL_EXPLICIT_MERGE_BIT, _PY_EVAL_PLEASE_STOP_BIT, PY_VERSION_HEX,
 };
 
 #[cfg(all(ferrule_checks, not(any(test, fuzzing))))]

@@ -7,8 +7,9 @@
 use crate::cpython as c;
 use crate::cpython::{PyObject, PyThreadState};
 use crate::frame_hook::in_callback;
-use crate::object::Owned;
+use crate::object::{ForC, Owned};
 use crate::sync::{AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
+use crate::tables::{c_text, method, NamedArguments, NO_METHOD};
 use crate::thread::Thread;
 use core::ffi::{c_char, c_int, CStr};
 use core::ptr::null_mut;
@@ -70,6 +71,11 @@ static AREA: Area = Area {
 /// The address of a thread's `eval_breaker`.
 fn breaker_of(tstate: *mut PyThreadState) -> usize {
     tstate.addr() + core::mem::offset_of!(PyThreadState, eval_breaker)
+}
+
+/// Whether scripts are accepted.
+fn is_enabled() -> bool {
+    AREA.breaker.load(Ordering::Relaxed) != 0
 }
 
 /// Scripts for the main interpreter are accepted from now on, in its first thread, unless `disabled` is a text (that of
@@ -221,31 +227,47 @@ pub unsafe extern "C" fn _PyRust_RunRemoteScript(tstate: *mut PyThreadState) {
 }
 
 /// `sys.remote_exec`: calls `_remoteexec.remote_exec` where scripts are accepted in this process too.
-///
-/// # Safety
-/// Called by CPython as the table of `sys` says.
-#[no_mangle]
-pub unsafe extern "C" fn _PyRust_RemoteExec(
-    _module: *mut PyObject,
-    first: *const *mut PyObject,
-    count: isize,
-    names: *mut PyObject,
-) -> *mut PyObject {
+fn remote_exec(_thread: Thread, arguments: NamedArguments) -> Option<Owned> {
     const DISABLED: &CStr = c"remote debugging is not enabled in this process";
     const LEFT_OUT: &CStr = c"this interpreter was built without remote debugging";
-    if AREA.breaker.load(Ordering::Relaxed) == 0 {
+    if !is_enabled() {
         let is_built = AREA.here.load(Ordering::Relaxed) != 0;
         let message = if is_built { DISABLED } else { LEFT_OUT };
         // SAFETY: the calling thread is attached.
         unsafe { c::PyErr_SetString(c::PyExc_RuntimeError, message.as_ptr()) };
-        return null_mut();
+        return None;
     }
+    let (first, count, names) = arguments.parts();
     // SAFETY: the calling thread is attached, and the arguments live as long as the call.
     unsafe {
-        let module = Owned::new(c::PyImport_ImportModule(c"_remoteexec".as_ptr()));
-        let Some(module) = module else { return null_mut() };
+        let module = Owned::new(c::PyImport_ImportModule(c"_remoteexec".as_ptr()))?;
         let function = c::PyObject_GetAttrString(module.as_ptr(), c"remote_exec".as_ptr());
-        let Some(function) = Owned::new(function) else { return null_mut() };
-        c::PyObject_Vectorcall(function.as_ptr(), first, count as usize, names)
+        let function = Owned::new(function)?;
+        Owned::new(c::PyObject_Vectorcall(function.as_ptr(), first, count, names))
     }
+}
+
+/// What `sys` has of this module.
+static FUNCTIONS: ForC<[c::PyMethodDef; 3]> = ForC::new([
+    method!(
+        named "remote_exec" "($module, /, pid, script)",
+        "Execute a file of Python code in another process.",
+        |thread, _, arguments| remote_exec(thread, arguments)
+    ),
+    method!(
+        none "is_remote_debug_enabled" "($module, /)",
+        "Return whether other processes may have this one execute a script.",
+        |thread, _| Owned::truth(thread, is_enabled())
+    ),
+    NO_METHOD,
+]);
+
+/// Adds `remote_exec()` and `is_remote_debug_enabled()` to a new `sys`. -1: an exception is set.
+///
+/// # Safety
+/// `sys` is a module, and the calling thread is attached.
+#[no_mangle]
+pub unsafe extern "C" fn _PyRust_AddRemoteFunctions(sys: *mut PyObject) -> c_int {
+    // SAFETY: as the caller promises; CPython does not change the table, which lives for ever.
+    unsafe { c::PyModule_AddFunctions(sys, FUNCTIONS.get().cast()) }
 }

@@ -1,14 +1,17 @@
 """sys.remote_exec(): scripts that run in another process of this interpreter."""
 
+import inspect
 import os
 import subprocess
 import sys
 import threading
+import unittest
 
 import _remoteexec
 
 from remote_support import LOOP, WAIT, Area, RemoteTestCase
 from support import needs_framecore
+from tests.remote_debugging import LEFT_OUT
 
 # REMOTE_REQUESTS=10000 sends more.
 REQUESTS = int(os.environ.get("REMOTE_REQUESTS", 1_000))
@@ -274,6 +277,49 @@ print("end", flush=True)
     def test_a_process_that_has_ended(self):
         with self.assertRaises(ProcessLookupError):
             _remoteexec.withdraw(2 ** 30, self.script(""))
+
+
+@needs_framecore
+class Functions(unittest.TestCase):
+    """What `sys` has, wherever `sys` is."""
+    SHOWN = "import sys; print(sys.is_remote_debug_enabled(), sys.remote_exec.__module__, sys.remote_exec.__self__ is sys)"
+
+    def printed(self, program, *options, **environment):
+        run = subprocess.run([sys.executable, *options, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+        self.assertEqual(run.stderr, "")
+        return run.stdout
+
+    def test_whether_it_is_enabled(self):
+        self.assertIs(sys.is_remote_debug_enabled(), not LEFT_OUT)
+        for options, environment, enabled in (((), {}, True), (("-I", "-S"), {}, True), (("-X", "disable-remote-debug"), {}, False),
+                                              ((), {"PYTHON_DISABLE_REMOTE_DEBUG": "1"}, False),
+                                              (("-E",), {"PYTHON_DISABLE_REMOTE_DEBUG": "1"}, True)):
+            with self.subTest(options=options, environment=environment):
+                self.assertEqual(self.printed(self.SHOWN, *options, **environment), f"{enabled and not LEFT_OUT} sys True\n")
+
+    def test_signatures(self):
+        self.assertEqual(str(inspect.signature(sys.remote_exec)), "(pid, script)")
+        self.assertEqual(str(inspect.signature(sys.is_remote_debug_enabled)), "()")
+        with self.assertRaises(TypeError):
+            sys.is_remote_debug_enabled(1)
+
+    def test_in_a_subinterpreter_and_in_a_sys_that_is_imported_again(self):
+        self.assertEqual(self.printed(f"import _interpreters; _interpreters.exec(_interpreters.create(), {self.SHOWN!r}, restrict=False)"),
+                         f"{not LEFT_OUT} sys True\n")
+        self.assertEqual(self.printed(f"import sys; del sys.modules['sys']; {self.SHOWN}").split()[0], str(not LEFT_OUT))
+
+    def test_in_forked_children(self):
+        fork = "import os, sys, threading\ndef child():\n if not os.fork(): print(sys.is_remote_debug_enabled(), flush=True); os._exit(0)\n os.wait()\n"
+        self.assertEqual(self.printed(fork + "child()"), f"{not LEFT_OUT}\n")
+        # The state of the thread that forked is the child's main thread's, and its memory is freed.
+        self.assertEqual(self.printed("import warnings; warnings.simplefilter('ignore')\n" + fork + "t = threading.Thread(target=child); t.start(); t.join()"),
+                         "False\n")
+
+    def test_while_the_runtime_ends(self):
+        program = ("import sys\nclass Late:\n def __del__(self, enabled=sys.is_remote_debug_enabled, out=sys.stderr.write): out(f'{enabled()} ')\n"
+                   "sys.late = Late()")
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        self.assertIn(run.stderr, ("True ", "False "))
 
 
 @needs_framecore
