@@ -128,14 +128,13 @@ impl Lowering<'_, '_> {
     /// Whether a slice with a step is stored by the next STORE_SLICE, which makes it then: what it is made of stays on the stack, and what
     /// is left until then starts at the instruction that makes it.
     fn begin_stored_slice(&mut self, taken: Instruction) -> bool {
-        let behind = self.code.instructions().skip_while(|i| i.start < taken.next);
-        let (mut behind, is_first) = (behind.peekable(), self.restart.is_none());
+        let mut behind = self.code.instructions().skip_while(|i| i.start < taken.next).peekable();
         while behind.next_if(|i| i.loads_only() && !self.targets.contains(&i.start)).is_some() {}
-        let stored = behind.next().filter(|i| i.opcode == op::STORE_SLICE);
-        if !is_first || stored.is_none_or(|i| self.targets.contains(&i.start)) {
-            return false;
-        }
-        if !self.taken.is_empty() {
+        let is_stored = behind
+            .next()
+            .is_some_and(|i| i.opcode == op::STORE_SLICE && !self.targets.contains(&i.start));
+        // An operand of its own would be released behind this instruction.
+        if !is_stored || self.restart.is_some() || !self.taken.is_empty() {
             return false;
         }
         self.before_storing_item(4);
