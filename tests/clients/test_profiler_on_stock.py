@@ -15,8 +15,8 @@ from stock_support import HERE, ROOT, STOCK, check_listing
 
 # Those in which calls are counted. What reads and writes files is the same code on both.
 MODULES = ("test_profiler_at_work", "test_profiler_awaiting", "test_profiler_beside_others", "test_profiler_command", "test_profiler_groups",
-           "test_profiler_labels", "test_profiler_lines", "test_profiler_options", "test_profiler_paths", "test_profiler_pools", "test_profiler_signals",
-           "test_profiler_threads", "test_profiler_timeline", "test_profiler_truth", "test_profiler_web")
+           "test_profiler_labels", "test_profiler_lines", "test_profiler_moving", "test_profiler_options", "test_profiler_paths", "test_profiler_pools",
+           "test_profiler_signals", "test_profiler_threads", "test_profiler_timeline", "test_profiler_truth", "test_profiler_web")
 # Of generators that have never run, and so are no calls on stock: how many there are.
 NEVER_RUN = {"generators.<locals>.numbers": 1, "thrown.<locals>.outer": 1}
 # Where the variables of a frame die differs: on stock its end is reported before.

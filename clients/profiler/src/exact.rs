@@ -13,9 +13,6 @@ use pyo3::Borrowed;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// So many calls of a thread have numbers that no other thread's have.
-const NUMBERS: u32 = 40;
-
 thread_local! {
     static QUICK: Quick<Graph> = const { Quick::new() };
     static OWNER: RefCell<Option<Owner<Graph>>> = const { RefCell::new(None) };
@@ -26,7 +23,7 @@ pub static HERE: Place<Graph> = Place { quick: &QUICK, owner: &OWNER };
 
 impl Tally for Graph {
     fn new(serial: u64, room: usize, cpu: bool) -> Self {
-        let mut graph = Graph::new(serial << NUMBERS);
+        let mut graph = Graph::new(serial);
         if cpu {
             graph.begin_cpu();
         }
@@ -36,8 +33,8 @@ impl Tally for Graph {
     }
 
     fn absorb(&mut self, other: &Self) {
-        // Nothing of a thread that has ended continues.
-        Graph::absorb(self, &other.ended(0, 0));
+        // Nothing runs in a thread that has ended.
+        Graph::absorb(self, &other.returned(0, 0));
     }
 }
 
@@ -117,6 +114,7 @@ impl Session<Graph> {
     fn resume_slowly(&self, code: &Bound<'_, PyCode>, id: u64) {
         let py = code.py();
         self.register(py, &HERE, None);
+        self.bring(py, id);
         let known = self.know(code);
         let unnamed = self.with(py, &HERE, |graph| {
             let link = graph.link(known.key, known.number, known.kind);
@@ -141,7 +139,7 @@ impl Session<Graph> {
     pub fn resumed(&self, py: Python<'_>, code: Borrowed<'_, '_, PyCode>, id: u64) {
         let key = code.as_ptr() as usize;
         let known = self.with(py, &HERE, |graph| {
-            let link = graph.find(key)?;
+            let link = graph.find(key).filter(|_| graph.is_here(id))?;
             Some(graph.resume(link, id, self.clock.now()))
         });
         match known.flatten() {
@@ -177,18 +175,27 @@ impl<const ARGUMENTS: bool> FrameHook for Exact<ARGUMENTS> {
     #[inline(always)]
     fn on_event(&self, event: &Event<'_, '_, u64>) -> PyResult<()> {
         let (py, kind, id) = (event.py(), event.kind(), *event.data());
-        if let EventKind::Resumed = kind {
-            self.0.resumed(py, event.code(), id);
-            return Ok(());
-        }
-        self.0.with(py, &HERE, |graph| {
-            if let EventKind::Yielded(_) = kind {
-                graph.suspend(id, self.0.clock.now());
-            } else {
-                graph.leave(id, self.0.clock.now(), matches!(kind, EventKind::Raised(_)));
-                graph.forget(id);
+        match kind {
+            EventKind::Resumed => self.0.resumed(py, event.code(), id),
+            EventKind::Dropped => {
+                // A thread may have ended in the middle of its calls.
+                self.0.with(py, &HERE, |graph| graph.leave(id, self.0.clock.now(), false));
+                self.0.dropped(py, id);
             }
-        });
+            EventKind::Yielded(_) => {
+                self.0.with(py, &HERE, |graph| graph.suspend(id, self.0.clock.now()));
+            }
+            EventKind::Returned(_) | EventKind::Raised(_) => {
+                let raised = matches!(kind, EventKind::Raised(_));
+                let foreign = self.0.with(py, &HERE, |graph| {
+                    graph.leave(id, self.0.clock.now(), raised);
+                    graph.forget(id)
+                });
+                if foreign == Some(true) {
+                    self.0.forget_moved(py, id);
+                }
+            }
+        }
         Ok(())
     }
 }

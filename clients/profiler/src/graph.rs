@@ -13,13 +13,14 @@
 //! Functions and edges stay exact.
 
 mod labels;
+mod moving;
 mod prune;
 
 use crate::codes::Kind;
 use crate::cpu::time_of;
 use crate::ring::{Ring, END};
 use crate::tasks::{Tasks, NONE, PROVISIONAL};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// The nodes of a thread's tree at which it is pruned.
@@ -158,8 +159,10 @@ pub enum Begun {
 const OF_LABEL: u64 = 1 << 63 | 1;
 /// Set too for the function that runs on below the label with this number.
 const CONTINUES: u64 = 2;
+/// So many bits of a call's number are below those of the thread in which it was made.
+const NUMBERS: u32 = 40;
 /// What is left of a number, which no other call of the thread has.
-const OF_THREAD: u64 = (1 << 40) - 1;
+const OF_THREAD: u64 = (1 << NUMBERS) - 1;
 
 fn is_label(id: u64) -> bool {
     id & (OF_LABEL | CONTINUES) == OF_LABEL
@@ -192,6 +195,8 @@ struct Resumable {
     labels: Vec<Moved>,
     /// Its function and since when it has awaited, while it does.
     awaits: Option<(u32, u64)>,
+    /// Whether it was made in another thread.
+    foreign: bool,
 }
 
 /// How often a line has begun, and the ticks in it.
@@ -233,14 +238,18 @@ pub struct Graph {
     parked: FxHashMap<usize, Vec<Entry>>,
     /// Generators and coroutines of which more is known than that they run.
     resumables: FxHashMap<u64, Resumable>,
+    /// Those that were made here and that another thread has run last.
+    lent: FxHashSet<u64>,
+    /// The thread's number.
+    serial: u64,
     next_id: u64,
     pub ring: Ring,
     pub tasks: Tasks,
 }
 
 impl Graph {
-    /// The first number of a call is `first_id`; no other thread has it or a greater one.
-    pub fn new(first_id: u64) -> Self {
+    /// For the thread with this number.
+    pub fn new(serial: u64) -> Self {
         Self {
             last: 0,
             with_cpu: false,
@@ -264,7 +273,9 @@ impl Graph {
             strays: FxHashMap::default(),
             parked: FxHashMap::default(),
             resumables: FxHashMap::default(),
-            next_id: first_id.max(1),
+            lent: FxHashSet::default(),
+            serial,
+            next_id: (serial << NUMBERS).max(1),
             ring: Ring::default(),
             tasks: Tasks::default(),
         }
@@ -578,18 +589,16 @@ impl Graph {
         }
     }
 
-    /// A generator or coroutine has ended, or some other call.
+    /// A generator or coroutine has ended, or some other call. `true`: it was made in another thread.
     #[inline(always)]
-    pub fn forget(&mut self, id: u64) {
+    pub fn forget(&mut self, id: u64) -> bool {
         self.tasks.forget(id);
-        if !self.resumables.is_empty() {
-            self.forget_resumable(id);
-        }
+        !self.resumables.is_empty() && self.forget_resumable(id)
     }
 
     #[inline(never)]
-    fn forget_resumable(&mut self, id: u64) {
-        self.resumables.remove(&id);
+    fn forget_resumable(&mut self, id: u64) -> bool {
+        self.resumables.remove(&id).is_some_and(|known| known.foreign)
     }
 
     /// A C function runs from now on.
@@ -740,14 +749,20 @@ impl Graph {
 
     /// As it would be if everything under way ended now, at `cpu` nanoseconds of the thread's CPU time.
     pub fn ended(&self, now: u64, cpu: u64) -> Self {
+        let mut ended = self.returned(now, cpu);
+        for (id, known) in &self.resumables {
+            if let Some(awaits) = known.awaits {
+                ended.has_awaited(*id, awaits, now.max(self.last));
+            }
+        }
+        ended
+    }
+
+    /// As it would be if everything that runs ended now. What is suspended remains so.
+    pub fn returned(&self, now: u64, cpu: u64) -> Self {
         let mut ended = self.clone();
         // A thread may have got an event while the end was being decided.
         let now = now.max(self.last);
-        for (id, known) in &self.resumables {
-            if let Some(awaits) = known.awaits {
-                ended.has_awaited(*id, awaits, now);
-            }
-        }
         // Another thread may look at this one.
         let with_cpu = std::mem::take(&mut ended.with_cpu);
         if ended.stack.len() > 1 {
@@ -795,7 +810,7 @@ impl Graph {
         }
     }
 
-    /// Adds what another thread has counted, all of whose calls have ended.
+    /// Adds what another thread has counted, of which nothing runs, and takes over what is suspended there.
     pub fn absorb(&mut self, other: &Self) {
         self.tasks.absorb(&other.tasks);
         if self.nodes.len() + other.nodes.len() > self.room.0 {
@@ -852,6 +867,9 @@ impl Graph {
             self.edges[edge].total += theirs.total;
             self.edges[edge].recursive += theirs.recursive;
             add(&mut self.dropped[edge], dropped);
+        }
+        for id in other.resumables.keys().copied().chain(other.tasks.ids()) {
+            self.take_over(id, other.describe(id), false);
         }
     }
 

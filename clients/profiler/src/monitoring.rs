@@ -178,11 +178,11 @@ impl Monitored {
             Some(self.begin(session, graph, link, call))
         });
         match begun.flatten() {
-            Some(begun) => {
+            Some((begun, released)) => {
                 if arguments {
                     Python::attach(|_| note_arguments(session, &begun, call));
                 }
-                run(session, &begun, call);
+                run(session, &begun, released, call);
                 Reply::Continue
             }
             None => Python::attach(|_| self.start_slowly(session, arguments, call)),
@@ -203,16 +203,17 @@ impl Monitored {
         match begun {
             Err(Ignored) => return Reply::Disable,
             Ok(None) => {}
-            Ok(Some(begun)) => {
+            Ok(Some((begun, released))) => {
                 if arguments {
                     note_arguments(session, &begun, call);
                 }
-                run(session, &begun, call);
+                run(session, &begun, released, call);
             }
         }
         Reply::Continue
     }
 
+    /// With a call that is over: its frame was where this one is.
     #[inline(always)]
     fn begin(
         &self,
@@ -220,16 +221,13 @@ impl Monitored {
         graph: &mut Graph,
         link: u32,
         call: &Call<'_, '_>,
-    ) -> Begun {
-        let mut id = call.id();
+    ) -> (Begun, Option<u64>) {
+        let (mut id, mut released) = (call.id(), None);
         if graph.is_resumable(link) {
             id = graph.new_id();
-            let before = self.0.with(call.py, |begun| begun.insert(call.frame, id));
-            if let Some(released) = before.flatten() {
-                graph.forget(released);
-            }
+            released = self.0.with(call.py, |begun| begun.insert(call.frame, id)).flatten();
         }
-        graph.begin_as(link, id, session.clock.now())
+        (graph.begin_as(link, id, session.clock.now()), released)
     }
 
     fn resumed(
@@ -279,15 +277,19 @@ impl Monitored {
             }
         });
         let known = id.flatten();
-        session.with(py, &HERE, |graph| {
+        let foreign = session.with(py, &HERE, |graph| {
             let id = known.unwrap_or(call.id());
             if ended {
                 graph.leave(id, now, event == Event::Unwind);
-                graph.forget(id);
+                graph.forget(id)
             } else {
                 graph.suspend(id, now);
+                false
             }
         });
+        if foreign == Some(true) {
+            session.forget_moved(py, known.unwrap_or(0));
+        }
         if known.is_some() {
             Reply::Continue
         } else {
@@ -304,10 +306,13 @@ fn begin_line(session: &Session<Graph>, call: &Call<'_, '_>) {
     session.with(call.py, &HERE, |graph| graph.begin_line(call.key(), line, now));
 }
 
-/// What is made runs at once.
+/// What is made runs at once. The other call was released.
 #[inline(always)]
-fn run(session: &Session<Graph>, begun: &Begun, call: &Call<'_, '_>) {
+fn run(session: &Session<Graph>, begun: &Begun, released: Option<u64>, call: &Call<'_, '_>) {
     if let Begun::Made(id) = begun {
+        if let Some(released) = released {
+            session.dropped(call.py, released);
+        }
         session.resumed(call.py, call.code, *id);
     }
 }

@@ -11,6 +11,8 @@ use std::thread::LocalKey;
 /// A thread of a profile.
 pub struct Slot<T> {
     pub tally: Attached<T>,
+    /// The thread's number, or 0 for threads that are added up.
+    pub serial: u64,
     /// `threading.get_ident()`, or 0 for threads that are added up.
     pub ident: u64,
     pub name: Mutex<String>,
@@ -19,9 +21,9 @@ pub struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    pub fn new(tally: T, ident: u64, name: String, cpu: CpuTime) -> Self {
+    pub fn new(tally: T, serial: u64, ident: u64, name: String, cpu: CpuTime) -> Self {
         let (tally, name) = (Attached::new(tally), Mutex::new(name));
-        Self { tally, ident, name, cpu, ended: AtomicBool::new(false) }
+        Self { tally, serial, ident, name, cpu, ended: AtomicBool::new(false) }
     }
 
     /// The thread has ended.

@@ -8,6 +8,7 @@ use crate::place::{Place, Slot};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
+use rustc_hash::FxHashMap;
 use std::ffi::c_ulong;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,6 +59,9 @@ pub struct Session<T: Tally> {
     /// What reports the lines of chosen functions.
     pub lines: Mutex<Option<Arc<dyn Lines>>>,
     pub threads: Mutex<Vec<Arc<Slot<T>>>>,
+    /// Calls of generators that another thread has run than the one whose numbers they have: the number
+    /// of the thread that knows of them.
+    pub moved: Mutex<FxHashMap<u64, u64>>,
 }
 
 /// The frame by which a thread was seen, with its code.
@@ -82,6 +86,7 @@ impl<T: Tally> Session<T> {
             codes: Mutex::new(Codes::new(ignored, lined)),
             lines: Mutex::default(),
             threads: Mutex::default(),
+            moved: Mutex::default(),
         }
     }
 
@@ -107,31 +112,41 @@ impl<T: Tally> Session<T> {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
         let name = name.unwrap_or_else(|| format!("thread {ident}"));
         let cpu = CpuTime::of_this_thread();
-        let slot = Arc::new(Slot::new(T::new(serial, self.room, self.with_cpu), ident, name, cpu));
-        let mut threads = std::mem::take(&mut *lock(&self.threads));
-        threads = self.reap(py, threads);
-        threads.push(slot.clone());
-        lock(&self.threads).append(&mut threads);
+        let tally = T::new(serial, self.room, self.with_cpu);
+        let slot = Arc::new(Slot::new(tally, serial, ident, name, cpu));
+        {
+            // A result has each thread once, however many are added up meanwhile.
+            let mut threads = lock(&self.threads);
+            Self::reap(py, &mut threads);
+            threads.push(slot.clone());
+        }
         place.keep(self.serial, slot);
     }
 
+    /// The thread with this number, or those that are added up if it is one of them.
+    pub fn thread(&self, serial: u64) -> Option<Arc<Slot<T>>> {
+        let threads = lock(&self.threads);
+        let find = |serial| threads.iter().find(|slot| slot.serial == serial);
+        find(serial).or_else(|| find(0)).cloned()
+    }
+
     /// Adds up threads that have ended where there are many.
-    fn reap(&self, py: Python<'_>, threads: Vec<Arc<Slot<T>>>) -> Vec<Arc<Slot<T>>> {
+    fn reap(py: Python<'_>, threads: &mut Vec<Arc<Slot<T>>>) {
         if threads.iter().filter(|slot| slot.has_ended()).count() <= MOST_ENDED {
-            return threads;
+            return;
         }
-        let (ended, mut left): (Vec<_>, Vec<_>) =
-            threads.into_iter().partition(|slot| slot.has_ended());
+        let (ended, left): (Vec<_>, Vec<_>) =
+            std::mem::take(threads).into_iter().partition(|slot| slot.has_ended());
+        *threads = left;
         let (mut sum, mut cpu) = (T::new(0, 0, false), 0);
         for slot in ended {
             slot.tally.with(py, |tally| sum.absorb(tally));
             cpu += slot.cpu.nanoseconds();
         }
         let name = "threads that have ended".to_owned();
-        let ended = Slot::new(sum, 0, name, CpuTime::fixed(cpu));
+        let ended = Slot::new(sum, 0, 0, name, CpuTime::fixed(cpu));
         ended.end();
-        left.push(Arc::new(ended));
-        left
+        threads.push(Arc::new(ended));
     }
 
     /// What is known of a code object; it is taken down if need be.

@@ -64,6 +64,13 @@ impl Named {
     }
 }
 
+/// What is known of a coroutine, for another thread: the name and the coroutine of its row.
+#[derive(Clone)]
+pub struct Moved {
+    row: Option<(String, u32)>,
+    named: Named,
+}
+
 /// Whether asyncio has made up a task's name.
 fn is_made_up(name: &str) -> bool {
     let number = name.strip_prefix("Task-");
@@ -143,6 +150,43 @@ impl Tasks {
             // Of a task that had begun before the profile, those that it awaits are known.
             task.awaited += if named.is_own || task.tasks == 0 { took } else { 0 };
         }
+    }
+
+    /// The coroutines of which something is known.
+    pub fn ids(&self) -> impl Iterator<Item = u64> + '_ {
+        self.known.keys().copied()
+    }
+
+    pub fn describe(&self, id: u64) -> Option<Moved> {
+        let named = self.named(id)?;
+        let row = self.rows.get(named.row as usize);
+        Some(Moved { row: row.map(|row| (row.name.clone(), row.coroutine)), named })
+    }
+
+    /// Another thread runs a coroutine from now on. What it has counted under a name that may change goes with it.
+    pub fn give(&mut self, id: u64) {
+        let Some(named) = self.known.remove(&id) else { return };
+        let task = self.rows.get_mut(named.row as usize);
+        if let Some(task) = task.filter(|_| !named.name_is_final) {
+            task.tasks -= u64::from(named.is_own);
+            task.runs -= named.runs;
+            task.time -= named.time;
+            task.awaited -= named.awaited;
+        }
+    }
+
+    /// Takes over what another thread has known. `counts`: with what it has [given](Self::give).
+    pub fn take(&mut self, id: u64, moved: Moved, counts: bool) {
+        let Moved { row, mut named } = moved;
+        named.row = row.map_or(NONE, |(name, coroutine)| self.row(name, coroutine));
+        let task = self.rows.get_mut(named.row as usize);
+        if let Some(task) = task.filter(|_| counts && !named.name_is_final) {
+            task.tasks += u64::from(named.is_own);
+            task.runs += named.runs;
+            task.time += named.time;
+            task.awaited += named.awaited;
+        }
+        self.known.insert(id, named);
     }
 
     /// A coroutine has ended.
