@@ -256,7 +256,8 @@ for name in {NAMES}:
 
 class Written(AsAlone):
     def test_a_file_that_cannot_be_written_and_those_behind_it(self):
-        self.write(program="def f(): return 1\nf()\n")
+        self.write(program="import os\ndef f(): return 1\nf()\nos.rmdir('no')\n")
+        os.mkdir(f"{self.here}/no")
         done = self.run_one("-m", "ferrule_profiler", "--quiet", "--trace", "no/trace.json", "-o",
                             "no/found.html", "-o", "found.prof", "program.py")
         self.assertEqual(done.returncode, 0)

@@ -1,6 +1,7 @@
 """The command line: what it runs, how it ends, what it leaves."""
 
 import glob
+import json
 import os
 import pstats
 import signal
@@ -78,14 +79,55 @@ print(__name__, __package__, __spec__.name, sys.argv[1:])
         for arguments in ([], ["-m"], ["--format", "html", "x.py"], ["--format", "x", "x.py"],
                           ["--trace-events", "-1", "x.py"], ["--save-every", "0", "x.py"],
                           ["--trace-seconds", "nan", "x.py"], ["--limit", "-1", "x.py"],
-                          ["--trace-arguments", "x.py"]):
+                          ["--trace-arguments", "x.py"], ["--trace-events", "5", "x.py"], ["--trace-seconds", "5", "x.py"],
+                          ["--trace", "t.json", "--trace-events", "0", "x.py"]):
             done = self.run_python("-m", "ferrule_profiler", *arguments, status=2)
             self.assertIn("usage:", done.stderr)
 
-    def test_a_file_that_cannot_be_written(self):
+    def test_what_would_be_lost_at_the_end_is_refused_at_the_beginning(self):
         directory = self.directory()
-        done, _ = self.profile_program("pass", "-o", os.path.join(directory, "no", "x.html"))
-        self.assertIn("ferrule_profiler: ", done.stderr)
+        script, kept, read_only = (os.path.join(directory, name) for name in ("program.py", "kept.prof", "read_only"))
+        for path, text in ((script, "print('ran')"), (kept, "")):
+            with open(path, "w") as file:
+                file.write(text)
+        os.mkdir(read_only, 0o555)
+        other = os.path.join(directory, "other.prof")
+        os.symlink(kept, other)
+        refused = [(["-o", ""], "-o: name a file"), (["--trace", ""], "--trace: name a file"),
+                   (["-o", directory], "is a directory: name a file in it"), (["-o", directory + "/"], "is a directory"),
+                   (["-o", f"{directory}/no/x.prof"], f"there is no directory {directory}/no: make it first"),
+                   (["--trace", f"{directory}/no/x.json"], f"--trace: there is no directory {directory}/no"),
+                   (["-o", f"{script}/x.prof"], f"there is no directory {script}"),
+                   (["-o", kept, "--trace", kept], "is named twice"), (["-o", kept, "-o", other], "is named twice")]
+        if os.geteuid():
+            refused.append((["-o", f"{read_only}/x.prof"], "may not be written: name another file"))
+        for options, why in refused:
+            with self.subTest(options):
+                done = self.run_python("-m", "ferrule_profiler", *options, script, status=2)
+                self.assertIn(f"ferrule_profiler: error: {options[-2]}: ", done.stderr)
+                self.assertIn(why, done.stderr)
+                self.assertEqual(done.stdout, "")
+        for options in (["-o", "-", "-o", "-"], ["-o", "/dev/null", "--trace", "/dev/null"]):
+            self.assertTrue(self.run_python("-m", "ferrule_profiler", "--quiet", *options, "--format", "table", script).stdout.startswith("ran\n"))
+
+    def test_a_timeline_on_standard_output(self):
+        directory = self.directory()
+        script = os.path.join(directory, "program.py")
+        with open(script, "w") as file:
+            file.write(f"import os\nos.chdir({directory!r})\n{FIB}fib(3)")
+        done = self.run_python("-m", "ferrule_profiler", "--quiet", "--trace", "-", script)
+        self.assertEqual(sum(event["name"] == "fib" for event in json.loads(done.stdout)["traceEvents"]), 5)
+        self.assertEqual(os.listdir(directory), ["program.py"])
+        done = self.run_python("-m", "ferrule_profiler", "--subprocesses", "--trace", "-", script, status=2)
+        self.assertIn("--subprocesses needs names of files", done.stderr)
+
+    def test_a_file_that_cannot_be_written_any_more(self):
+        directory = self.directory()
+        gone = os.path.join(directory, "gone")
+        os.mkdir(gone)
+        done, stats = self.profile_program(f"import os\nos.rmdir({gone!r})", "-o", os.path.join(gone, "x.html"))
+        self.assertIn(f"ferrule_profiler: {gone}/x.html is not written: FileNotFoundError", done.stderr)
+        self.assertIn("<module>", stats)
 
 
 class Endings(ProfilerTestCase):

@@ -1,13 +1,34 @@
 """`diff` and `merge` of files that were written."""
 
+import cProfile
 import io
 import json
+import marshal
 import os
+import profile
 import pstats
 import xml.etree.ElementTree
 
 from profiler_support import ProfilerTestCase, load
 
+ROW = (1, 1, 0.5, 0.5, {})
+# None of them is a profile, though some begin as one.
+BROKEN = {
+    "empty": b"", "text": b"no profile\n", "json": b"[1]", "binary": b"\xff{\0", "binary.folded": b"\xff{\0", "text.folded": b"no profile\n",
+    # Marshal would make lists and tuples with room for 10 ** 9 objects of these.
+    "deep": b"[" * 200_000, "lists": b"[[1, 2], [3]]", "tuple": b"(what", "key": b"{(what",
+    "comment.folded": b"# a;b\na;b 3\n", "half.folded": b"a;b 3.5\n",
+    "timeline-null": b'{"traceEvents": null}', "timeline-dict": b'{"traceEvents": {"a": 1}}', "timeline-list": b'{"traceEvents": [1]}',
+    "timeline-dropped": b'{"traceEvents": [], "otherData": {"dropped events": 3}}',
+    "speedscope-shared": b'{"shared": {}}', "speedscope-numbers": b'{"shared": 3, "profiles": 4}',
+    "speedscope-none": b'{"shared": {"frames": []}, "profiles": [{"name": "x"}]}',
+    "speedscope-event": b'{"shared": {"frames": []}, "profiles": [{"name": "x", "events": [{"type": "O"}]}]}',
+    "speedscope-sample": b'{"shared": {"frames": []}, "profiles": [{"name": "x", "samples": [1]}]}',
+    **{f"marshal-{number}": marshal.dumps(found) for number, found in enumerate((
+        [1], 5, {"a": ROW}, {("f", 1, "n"): (1, 2, 3)}, {("f", 1, "n"): ROW, 3: 4}, {("f", 1, "n"): ("a", "b", "c", "d", {})},
+        {("f", 1, "n"): (1, 1, 0.5, 0.5, {"f": 1})}, {("f", "1", "n"): ROW}))},
+    "cut": marshal.dumps({("f", 1, "n"): ROW})[:-3],
+}
 PROGRAM = """{above}
 def helper(n): return n
 def slow():
@@ -95,11 +116,15 @@ class Diff(CompareCase):
     def test_errors(self):
         prof, _ = self.profiled(".prof")
         folded, _ = self.profiled(".folded")
-        for name, text in (("empty", b""), ("text", b"no profile\n"), ("json", b"[1]"), ("binary", b"\xff{\0")):
+        for name, text in BROKEN.items():
             with open(self.path(name), "wb") as file:
                 file.write(text)
-            error = self.command("diff", prof, self.path(name), status=1).stderr
-            self.assertIn(f"{self.path(name)} is none of pstats", error)
+            for command in (["diff", prof, self.path(name)], ["merge", "-o", self.path("all"), self.path(name), self.path(name)]):
+                with self.subTest(name, command=command[0]):
+                    done = self.command(*command, status=1)
+                    self.assertEqual(done.stdout, "")
+                    self.assertEqual(done.stderr, f"ferrule_profiler: {self.path(name)} is none of pstats (.prof), folded paths, speedscope, a timeline\n")
+                    self.assertFalse(os.path.exists(self.path("all")))
         for arguments, error in (((prof, folded), "several formats"), ((folded, folded), "with -o FILE.svg"),
                                  ((prof, self.path("none")), "cannot be read: No such file"), (("-o", self.path("x.svg"), prof, prof), "diff prints")):
             found = self.command("diff", *arguments, status=1).stderr
@@ -155,6 +180,64 @@ class Merge(CompareCase):
         first, second = (next(event["ts"] for event in found if event["name"] == "slow" and event["pid"] == pid)
                          for pid in dict.fromkeys(event["pid"] for event in found))
         self.assertLess(first, second)
+
+    def write(self, name, content):
+        with open(self.path(name), "w") as file:
+            file.write(content)
+        return self.path(name)
+
+    def test_files_of_other_profilers(self):
+        def called():
+            pass
+
+        def calls():
+            called()
+            called()
+
+        for number, kind in enumerate((cProfile, profile)):
+            other = kind.Profile()
+            other.runcall(calls)
+            other.dump_stats(self.path(f"{number}.prof"))
+        ours, _ = self.profiled(".prof")
+        self.command("merge", "-o", self.path("all.prof"), self.path("0.prof"), self.path("1.prof"), ours)
+        stats = pstats.Stats(self.path("all.prof"), stream=io.StringIO()).stats
+        counts = {name: (row[1], sum(found if type(found) is int else found[1] for found in row[4].values()))
+                  for (_, _, name), row in stats.items() if name in ("called", "calls")}
+        self.assertEqual(counts["called"], (4, 4))
+        self.assertIn("functions differ", self.command("diff", self.path("0.prof"), self.path("1.prof")).stdout)
+        # py-spy writes samples.
+        sampled = {"shared": {"frames": [{"name": "a"}, {"name": "b"}]}, "profiles": [
+            {"type": "sampled", "name": "t", "unit": "seconds", "startValue": 0, "endValue": 1, "samples": [[0, 1]], "weights": [1]}]}
+        self.command("merge", "-o", self.path("all.json"), *[self.write("sampled.json", json.dumps(sampled))] * 2)
+        with open(self.path("all.json")) as file:
+            found = json.load(file)
+        self.assertEqual([found["shared"]["frames"][frame]["name"] for made in found["profiles"] for frame in made["samples"][0]], ["a", "b"] * 2)
+        self.assertEqual([made["samples"] for made in found["profiles"]], [[[0, 1]], [[2, 3]]])
+        # Some events of other timelines belong to no process.
+        self.command("merge", "-o", self.path("all.json"), *[self.write("other.json", '{"traceEvents": [{"name": "x", "ts": 1}]}')] * 2)
+        with open(self.path("all.json")) as file:
+            self.assertEqual(len(json.load(file)["traceEvents"]), 2)
+
+    def test_profiles_of_programs_that_have_called_nothing(self):
+        with self.profiler.profile() as made:
+            pass
+        for end in (".prof", ".folded", ".speedscope.json"):
+            path = self.path(f"nothing{end}")
+            made.result.write(path)
+            self.command("merge", "-o", self.path(f"all{end}"), path, path)
+        self.assertEqual([self.size(name) for name in ("nothing.folded", "all.folded")], [0, 0])
+        self.assertIn("0 functions differ", self.command("diff", self.path("nothing.prof"), self.path("nothing.prof")).stdout)
+        done = self.command("diff", "-o", self.path("x.svg"), self.path("nothing.folded"), self.path("nothing.folded"), status=1)
+        self.assertRegex(done.stderr, "^ferrule_profiler: there is nothing to draw: .*\n$")
+        self.assertIn(" 3\n", self.merged_text(self.path("nothing.folded"), self.write("a.folded", "a;b 1\n\n"), self.write("b.folded", "a;b 2\n")))
+
+    def size(self, name):
+        return os.path.getsize(self.path(name))
+
+    def merged_text(self, *paths):
+        self.command("merge", "-o", self.path("text"), *paths)
+        with open(self.path("text")) as file:
+            return file.read()
 
     def test_errors(self):
         prof, _ = self.profiled(".prof")

@@ -10,13 +10,14 @@ with _library.private(_library.IS_LOOKED_FOR):
     import argparse
 
     from . import _command
-    from ._export import FORMATS, format_of, is_plain
+    from ._export import FORMATS, STDOUT, format_of, is_plain
     from ._table import SORTS
 
 USAGE = ("python -m ferrule_profiler [options] (-m MODULE | SCRIPT) [ARGUMENT ...]\n"
          "       python -m ferrule_profiler [options] --pid PID\n"
          "       python -m ferrule_profiler diff BEFORE AFTER\n"
          "       python -m ferrule_profiler merge -o FILE FILE ...")
+TRACE_EVENTS = 400_000
 # A script of such a name is run.
 COMMANDS = ["diff"], ["merge"]
 
@@ -35,6 +36,13 @@ def whole(text):
     return number
 
 
+def many(text):
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
 def process(text):
     number = int(text)
     if not 0 < number < 1 << 31:
@@ -43,8 +51,8 @@ def process(text):
 
 
 # What argparse calls them in an error.
-above_zero.__name__, whole.__name__ = "number of seconds above 0", "number"
-process.__name__ = "number of a process"
+above_zero.__name__, whole.__name__ = "number of seconds above 0", "number from 0 on"
+many.__name__, process.__name__ = "number from 1 on", "number of a process"
 
 
 def parser():
@@ -69,10 +77,10 @@ def parser():
                       " them; may be given several times")
     made.add_argument("--hide", metavar="PATH", action="append", default=[],
                       help="do not show functions of this file or directory")
-    made.add_argument("--trace", metavar="FILE", help="write a timeline that Perfetto opens")
-    made.add_argument("--trace-events", type=whole, default=400_000, metavar="N",
+    made.add_argument("--trace", metavar="FILE", help="write a timeline that Perfetto opens; - is standard output")
+    made.add_argument("--trace-events", type=many, metavar="N",
                       help="the timeline has the last N beginnings and ends of each thread"
-                      " (default %(default)s)")
+                      f" (default {TRACE_EVENTS})")
     made.add_argument("--trace-seconds", type=above_zero, metavar="N",
                       help="and nothing older than N seconds")
     made.add_argument("--trace-arguments", action="store_true",
@@ -99,6 +107,38 @@ def parser():
     made.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT",
                       help="the program and its arguments")
     return made
+
+
+def why_not(path):
+    """Why a file cannot be written when the program has ended; None: it can be, as far as is known."""
+    if path == STDOUT:
+        return None
+    directory = os.path.dirname(os.path.abspath(path))
+    if not path:
+        return "name a file"
+    if os.path.isdir(path):
+        return f"{path} is a directory: name a file in it"
+    if not os.path.isdir(directory):
+        return f"there is no directory {directory}: make it first"
+    if not os.access(path if os.path.exists(path) else directory, os.W_OK):
+        return f"{path} may not be written: name another file"
+    return None
+
+
+def check_files(options, error):
+    """Find what would be lost at the end."""
+    named = [("-o", path) for path in options.output]
+    if options.trace is not None:
+        named.append(("--trace", options.trace))
+    written = set()
+    for option, path in named:
+        why = why_not(path)
+        if why is not None:
+            error(f"{option}: {why}")
+        place = os.path.realpath(path)
+        if place in written and is_plain(path):
+            error(f"{option}: {path} is named twice: each file has one format")
+        written.add(place)
 
 
 def parsed(arguments):
@@ -130,7 +170,8 @@ def parsed(arguments):
             options.format or format_of(path)
     except ValueError as error:
         made.error(f"-o: {error}, or say --format")
-    if options.subprocesses and not all(map(is_plain, options.output)):
+    check_files(options, made.error)
+    if options.subprocesses and not all(map(is_plain, [*options.output, options.trace or ""])):
         made.error("--subprocesses needs names of files: each process writes its own")
     if (options.count or options.sample) and (options.builtins or options.trace or options.cpu):
         made.error("--builtins, --cpu and --trace need exact times: not with --count or --sample")
@@ -140,8 +181,10 @@ def parsed(arguments):
         made.error("--only and --hide need the name of a file or directory")
     if not all(name.rpartition(":")[2] for name in options.lines) or not all(options.lines_of):
         made.error("--lines needs the name of a function, --lines-of that of a file")
-    if options.trace_arguments and not (options.trace and options.trace_events):
-        made.error("--trace-arguments needs --trace FILE")
+    for name in ("events", "seconds", "arguments"):
+        if getattr(options, f"trace_{name}") and options.trace is None:
+            made.error(f"--trace-{name} needs --trace FILE")
+    options.trace_events = options.trace_events or TRACE_EVENTS
     if options.count and options.sample:
         made.error("--count or --sample, not both")
     return options

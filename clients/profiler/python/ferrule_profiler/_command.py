@@ -429,7 +429,7 @@ def run(options, as_module=False):
         return 1
     options.child = False
     options.output = [path if path == "-" else os.path.abspath(path) for path in options.output]
-    options.trace = options.trace and os.path.abspath(options.trace)
+    options.trace = options.trace and (options.trace if options.trace == "-" else os.path.abspath(options.trace))
     name, *arguments = options.program
     with _library.private(_library.IS_LOOKED_FOR):
         writer = Writer(profile_of(options), options)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import marshal
 import pstats
 import re
 import sys
@@ -14,6 +15,8 @@ from ._text import short, visible
 KINDS = {"pstats": "pstats (.prof)", "folded": "folded paths", "speedscope": "speedscope",
          "timeline": "a timeline"}
 FOLDED = re.compile(r"(.*) (\d+)")
+# A dict of tuples of three, or an empty one. Of other content marshal might make gigabytes.
+PSTATS = re.compile(rb"[{\xfb](?:[)\xa9]\x03|0\Z)")
 # Where a function begins moves with each change above it.
 LINE = re.compile(r":\d+\)")
 SORTS = ("own", "total", "calls")
@@ -21,6 +24,51 @@ SORTS = ("own", "total", "calls")
 
 class CompareError(Exception):
     """Files that are not what they should be."""
+
+
+def is_function(found):
+    return type(found) is tuple and [type(part) for part in found] == [str, int, str]
+
+
+def are_numbers(found):
+    return all(type(number) in (int, float) for number in found)
+
+
+def is_row(found):
+    """Whether it is what pstats files have of a function. cProfile and profile have other callers."""
+    if type(found) is not tuple or len(found) != 5 or type(found[4]) is not dict or not are_numbers(found[:4]):
+        return False
+    return all(is_function(caller) and (type(row) is int or (type(row) is tuple and len(row) == 4 and are_numbers(row)))
+               for caller, row in found[4].items())
+
+
+def is_pstats(found):
+    return type(found) is dict and all(is_function(function) and is_row(row) for function, row in found.items())
+
+
+def are_dicts(found):
+    return type(found) is list and all(type(part) is dict for part in found)
+
+
+def is_timeline(found):
+    return (are_dicts(found.get("traceEvents")) and type(other := found.get("otherData", {})) is dict
+            and type(other.get("dropped events", {})) is dict)
+
+
+def is_speedscope(found):
+    shared, profiles = found.get("shared"), found.get("profiles")
+    if type(shared) is not dict or not are_dicts(shared.get("frames")) or not are_dicts(profiles):
+        return False
+    for profile in profiles:
+        samples = profile.get("samples", [])
+        if type(profile.get("name")) is not str or "events" not in profile and "samples" not in profile:
+            return False
+        if type(samples) is not list or not all(type(sample) is list and are_numbers(sample) for sample in samples):
+            return False
+        events = profile.get("events", [])
+        if not are_dicts(events) or not are_numbers(event.get("frame") for event in events):
+            return False
+    return True
 
 
 def loaded(path):
@@ -33,22 +81,27 @@ def loaded(path):
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        text = ""
+        text = None
     try:
-        found = json.loads(text)
-        if type(found) is dict and "traceEvents" in found:
+        found = json.loads(text or "")
+        if type(found) is dict and is_timeline(found):
             return "timeline", found
-        if type(found) is dict and "shared" in found:
+        if type(found) is dict and is_speedscope(found):
             return "speedscope", found
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
-    lines = [FOLDED.fullmatch(line) for line in text.splitlines()]
-    if lines and all(lines):
-        return "folded", [(line[1], int(line[2])) for line in lines]
+    if text is not None:
+        lines = [FOLDED.fullmatch(line) for line in text.splitlines() if line.strip()]
+        # Of a program that has called nothing it is empty.
+        if all(lines) and (lines or path.endswith(".folded")):
+            return "folded", [(line[1], int(line[2])) for line in lines]
     try:
-        return "pstats", pstats.Stats(path)
-    except Exception:       # whatever marshal makes of it
-        raise CompareError(f"{path} is none of {', '.join(KINDS.values())}") from None
+        found = marshal.loads(content) if PSTATS.match(content) else None
+    except Exception:       # whatever it makes of it
+        found = None
+    if not is_pstats(found):
+        raise CompareError(f"{path} is none of {', '.join(KINDS.values())}")
+    return "pstats", found
 
 
 def all_loaded(paths):
@@ -64,10 +117,20 @@ def all_loaded(paths):
 
 # --- merge ---------------------------------------------------------------------------------------
 
+def with_times(row):
+    """Of callers the module profile has the number of calls alone."""
+    return *row[:4], {caller: (found, found, 0, 0) if type(found) is int else found for caller, found in row[4].items()}
+
+
 def merged_pstats(contents):
-    import marshal
-    whole, *others = contents
-    return marshal.dumps(whole.add(*others).stats)
+    kinds = {type(found) for content in contents for row in content.values() for found in row[4].values()}
+    whole = {}
+    for content in contents:
+        for function, row in content.items():
+            if len(kinds) > 1:
+                row = with_times(row)
+            whole[function] = pstats.add_func_stats(whole[function], row) if function in whole else row
+    return marshal.dumps(whole)
 
 
 def merged_folded(contents):
@@ -84,8 +147,11 @@ def merged_speedscope(contents):
     frames, profiles = [], []
     for content in (whole, *others):
         for profile in content["profiles"]:
-            profile["events"] = [{**event, "frame": event["frame"] + len(frames)}
-                                 for event in profile["events"]]
+            if "events" in profile:
+                profile["events"] = [{**event, "frame": event["frame"] + len(frames)}
+                                     for event in profile["events"]]
+            if "samples" in profile:        # those of other profilers
+                profile["samples"] = [[frame + len(frames) for frame in sample] for sample in profile["samples"]]
             if several:
                 profile["name"] = f"{content.get('name')}: {profile['name']}"
             profiles.append(profile)
@@ -98,7 +164,7 @@ def merged_timelines(contents):
     whole, dropped = [], {}
     for content in contents:
         whole += content["traceEvents"]
-        process = next((event["pid"] for event in content["traceEvents"]), None)
+        process = next((event["pid"] for event in content["traceEvents"] if "pid" in event), None)
         for name, count in content.get("otherData", {}).get("dropped events", {}).items():
             dropped[f"{process} {name}"] = count
     return json.dumps({"displayTimeUnit": "ns", "otherData": {"dropped events": dropped},
@@ -117,8 +183,8 @@ def merge(options):
 def functions(stats):
     """{(file, name, which of these): (runs, own, total)}: no line, which moves with what is above it."""
     found = {}
-    for (file, _, name), (_, runs, own, total, _) in sorted(stats.stats.items()):
-        place = next(place for place in range(len(stats.stats))
+    for (file, _, name), (_, runs, own, total, _) in sorted(stats.items()):
+        place = next(place for place in range(len(stats))
                      if (short(file), name, place) not in found)
         found[short(file), name, place] = runs, own, total
     return found
@@ -159,7 +225,10 @@ def difference(before, after):
         for path, count in lines:
             sums.setdefault(LINE.sub(")", path), [0, 0])[place] += count
     lines = "".join(f"{path} {old} {new}\n" for path, (old, new) in sorted(sums.items()))
-    return _core.flame_graph(lines, "", "")
+    try:
+        return _core.flame_graph(lines, "", "")
+    except ValueError as error:
+        raise CompareError(f"there is nothing to draw: {error}") from None
 
 
 def diff(options):

@@ -121,8 +121,8 @@ def folded(result):
         for path, place in thread.walk():
             if weights[place]:
                 lines.append(";".join([first, *(names[number] for number in path)])
-                             + f" {weights[place]}")
-    return "\n".join(lines) + "\n"
+                             + f" {weights[place]}\n")
+    return "".join(lines)
 
 
 def whole_table(result):
