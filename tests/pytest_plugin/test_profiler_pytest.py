@@ -136,6 +136,19 @@ class Plugin(unittest.TestCase):
         said = self.run_pytest("--ferrule-profile", "--ferrule-profile-output", "none/found.txt", text="def test(): pass\n", status=0)
         self.assertIn("none/found.txt is not written: [Errno 2]", said)
 
+    def test_workers_of_xdist_write_their_own_files(self):
+        """pytest-xdist gives a worker its name, and the process that starts them `dist`."""
+        for options, names in (("config.workerinput = {'workerid': 'gw0'}", ["found.gw0.prof"]), ("config.option.dist = 'load'", [])):
+            (self.directory / "as_xdist.py").write_text(
+                f"import pytest\n@pytest.hookimpl(tryfirst=True)\ndef pytest_configure(config):\n    {options}\n", encoding="utf-8")
+            said = self.run_pytest("-p", "as_xdist", "--ferrule-profile", "--ferrule-profile-output", "found.prof", more=[self.directory])
+            self.assertEqual([path.name for path in self.directory.glob("*.prof")], names)
+            for name in names:
+                self.assertEqual(read_stats(str(self.directory / name))["work"][1], 6)
+                (self.directory / name).unlink()
+            if not names:
+                self.assertNotIn("function in", said)
+
     def test_what_runs_no_test(self):
         said = self.run_pytest("--ferrule-profile", "--collect-only", status=0)
         self.assertNotIn("wall", said)
