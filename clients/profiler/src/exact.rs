@@ -177,11 +177,7 @@ impl<const ARGUMENTS: bool> FrameHook for Exact<ARGUMENTS> {
         let (py, kind, id) = (event.py(), event.kind(), *event.data());
         match kind {
             EventKind::Resumed => self.0.resumed(py, event.code(), id),
-            EventKind::Dropped => {
-                // A thread may have ended in the middle of its calls.
-                self.0.with(py, &HERE, |graph| graph.leave(id, self.0.clock.now(), false));
-                self.0.dropped(py, id);
-            }
+            EventKind::Dropped => self.0.dropped(py, id),
             EventKind::Yielded(_) => {
                 self.0.with(py, &HERE, |graph| graph.suspend(id, self.0.clock.now()));
             }

@@ -73,13 +73,15 @@ impl Graph {
         }
     }
 
-    /// A generator that is suspended never runs again.
-    fn drop_suspended(&mut self, id: u64, now: u64) {
+    /// A frame never runs again: a generator's that is suspended, or, where its thread ends, any. `true`: it was made in
+    /// another thread.
+    fn drop_frame(&mut self, id: u64, now: u64) -> bool {
+        self.leave(id, now, false);
         let awaits = self.resumables.get_mut(&id).and_then(|known| known.awaits.take());
         if let Some(awaits) = awaits {
             self.has_awaited(id, awaits, now);
         }
-        self.forget(id);
+        self.forget(id)
     }
 }
 
@@ -104,13 +106,21 @@ impl Session<Graph> {
     }
 
     /// A generator was closed or released while it was suspended, in whatever thread.
-    #[cold]
     pub fn dropped(&self, py: Python<'_>, id: u64) {
         let now = self.clock.now();
+        let here = |graph: &mut Graph| graph.is_here(id).then(|| graph.drop_frame(id, now));
+        match self.with(py, &HERE, here).flatten() {
+            Some(false) => {}
+            Some(true) => self.forget_moved(py, id),
+            None => self.dropped_elsewhere(py, id, now),
+        }
+    }
+
+    #[cold]
+    fn dropped_elsewhere(&self, py: Python<'_>, id: u64, now: u64) {
         let before = lock(&self.moved).get(&id).copied();
-        let known = self.thread(before.unwrap_or(home_of(id)));
-        if let Some(slot) = known {
-            slot.tally.with(py, |graph| graph.drop_suspended(id, now));
+        if let Some(slot) = self.thread(before.unwrap_or(home_of(id))) {
+            slot.tally.with(py, |graph| graph.drop_frame(id, now));
         }
         if before.is_some() {
             self.forget_moved(py, id);
