@@ -213,10 +213,10 @@ def count_under_valgrind(only):
     measuring.require_callgrind()
     with tempfile.TemporaryDirectory() as place, measuring.stripped_copies({"python": os.path.realpath(sys.executable)}) as copies:
         source = pathlib.Path(__file__).with_name("callgrind_requests.c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-o", f"{place}/requests.so", source], check=True)
+        measuring.run(["cc", "-shared", "-fPIC", "-o", f"{place}/requests.so", source])
         # The interpreter's extension modules without debug information too, found before those that it has.
         for module in pathlib.Path(_ctypes.__file__).parent.glob("*.so"):
-            subprocess.run(["strip", "--strip-debug", "-o", f"{place}/{module.name}", module], check=True)
+            measuring.run(["strip", "--strip-debug", "-o", f"{place}/{module.name}", module])
         path = [place, *(entry for entry in sys.path if entry.endswith("site-packages"))]
         subprocess.run(["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={place}/out", copies["python"],
                         os.path.abspath(__file__), "--counted-in", place, *(["--only", only] if only else [])],
