@@ -1,7 +1,7 @@
 """Destructors: they run where they run interpreted, between the same stores, and see the same frames."""
 
 import jit_support
-from jit_support import Case, run_alone
+from jit_support import Case, define, run_alone
 
 setUpModule = jit_support.load
 
@@ -219,3 +219,104 @@ class Order(Case):
     def test_a_callee_takes_the_other_reference_away(self):
         # Frames are continued when the arguments are gone.
         self.compare("argument_of_a_callee arguments_of_a_callee", False)
+
+
+class Recursion(Case):
+    """What a recursion has stored is not known while it is compiled: what it was given is looked at behind each call."""
+
+    SOURCE = """
+    K = 1
+    class Noisy:
+        def __init__(self, next=None):
+            self.next = next
+        def __del__(self):
+            global K
+            K = 1000
+    def one(x, box, n):
+        if n == 0:
+            box[1] = box[2] = box[3] = []
+            return 0
+        return one(box[n], box, n - 1) + K
+    def two(x, box, n):
+        if n == 0:
+            box[1] = box[2] = box[3] = []
+            return 0
+        return other(box[n], box, n - 1) + K
+    def other(x, box, n):
+        if n == 0:
+            box[1] = box[2] = box[3] = []
+            return 0
+        return two(box[n], box, n - 1) + K
+    def inner(x, box, n):
+        for i in range(3):
+            if n == 0:
+                box[1] = box[2] = box[3] = []
+                return i
+            if i == 1:
+                return inner(box[n], box, n - 1) + K
+        return 5
+    class Holder:
+        def __init__(self):
+            self.a, self.b = Noisy(), Noisy()
+        def drop(self, x, n):
+            if n == 0:
+                self.a = None
+                self.b = None
+                return 0
+            if n == 1:
+                return self.drop(self.a, n - 1) + K
+            return self.drop(self.b, n - 1) + K
+    """
+
+    def test_a_callee_of_its_own_takes_the_other_reference_away(self):
+        for name, depth in (("one", 2), ("one", 3), ("two", 2), ("two", 3), ("other", 3), ("inner", 2), ("inner", 3)):
+            with self.subTest(name=name, depth=depth):
+                made = define(self.SOURCE)
+                function = getattr(made, name)
+
+                def outcome(made=made, function=function, depth=depth):
+                    box = [[made.Noisy()] for _ in range(5)]
+                    made.globals["K"] = 1
+                    return function(box[4], box, depth), made.globals["K"]
+
+                self.jit.disable()
+                expected = outcome()
+                self.jit.enable()
+                self.compiled(function, [made.Noisy()], [[made.Noisy()] for _ in range(5)], depth)
+                self.assertEqual([outcome() for _ in range(3)], [expected] * 3)
+                self.assertGreater(self.jit.stats(function)["entered"], 2)
+
+    def test_a_method_takes_attributes_away(self):
+        made = define(self.SOURCE)
+
+        def outcome():
+            holder = made.Holder()
+            made.globals["K"] = 1
+            return holder.drop(made.Noisy(), 2), made.globals["K"]
+
+        self.jit.disable()
+        expected = outcome()
+        self.jit.enable()
+        holder = made.Holder()
+        self.compiled(made.Holder.drop, holder, holder.a, 1)
+        self.assertEqual([outcome() for _ in range(3)], [expected] * 3)
+        self.assertGreater(self.jit.stats(made.Holder.drop)["entered"], 2)
+
+    def test_a_recursion_in_a_generator_expression_that_stores(self):
+        made = define("""
+    def grow(box, n, limit):
+        box.append(n)
+        if n == 0:
+            return limit
+        return sum(grow(box, n - 1, limit) for _ in range(2)) + 1
+        """)
+        for limit in (1, 2**62):  # the second one outgrows a machine word in the middle
+            with self.subTest(limit):
+                self.jit.disable()
+                expected = []
+                result = made.grow(expected, 6, limit)
+                self.jit.enable()
+                self.compiled(made.grow, [], 3, 1)
+                box = []
+                self.assertEqual(made.grow(box, 6, limit), result)
+                self.assertEqual(box, expected)

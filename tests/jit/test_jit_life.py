@@ -47,6 +47,25 @@ class Changes(Case):
         space.globals["helper"] = lambda x: 0
         self.assertEqual(space.f(10), 45)
 
+    def test_a_callee_of_a_loop_is_changed(self):
+        space = define(SUM.replace("return total", "return f'{total}'"))  # compiled in part
+        expected = {by: str(sum((i + by) * 3 + i for i in range(3000))) for by in range(1, 30)}
+        for _ in range(3):
+            self.assertEqual(space.f(3000), expected[1])
+        for by in (2, 3):
+            exec(f"def helper(x): return x + {by}", space.globals)
+            entered = self.jit.stats(space.f)["entered"]
+            for _ in range(10):
+                self.assertEqual(space.f(3000), expected[by])
+            self.assertGreaterEqual(self.jit.stats(space.f)["entered"], entered + 9, self.jit.explain(space.f))
+            self.assertEqual(len(self.jit.stats(space.f)["loops"]), 1)
+        # One that changes for ever is not compiled each time.
+        compiled = self.jit.stats()["compiled"]
+        for by in range(4, 30):
+            exec(f"def helper(x): return x + {by}", space.globals)
+            self.assertEqual([space.f(3000) for _ in range(2)], [expected[by]] * 2)
+        self.assertLess(self.jit.stats()["compiled"], compiled + 10)
+
     def test_a_callee_gets_other_code(self):
         space = self.made()
         space.helper.__code__ = (lambda x: 100).__code__

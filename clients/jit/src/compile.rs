@@ -130,6 +130,14 @@ pub fn listing(function: &Bound<'_, PyFunction>, compiled: &Compiled) -> Result<
     Ok(listing)
 }
 
+/// After so many attempts nothing is split: functions that call each other are compiled anew for each combination of types of their arguments.
+const MOST_SPLIT: u32 = 16;
+
+thread_local! {
+    /// How often something was lowered for the function that is being compiled and its callees.
+    static ATTEMPTS: Cell<u32> = const { Cell::new(0) };
+}
+
 fn attempt(
     function: &Bound<'_, PyFunction>,
     start: &Start<'_>,
@@ -138,6 +146,9 @@ fn attempt(
     let code = parts::code_of(function);
     let record = Record::of(&code).map_err(raised)?;
     let began = processor_time();
+    if nested == 0 {
+        ATTEMPTS.set(0);
+    }
     let refused_at = Cell::new(None);
     let result = translate(function, start, nested, &refused_at, None);
     if result.is_err() || !record.in_part.get() {
@@ -183,10 +194,12 @@ fn translate(
     let inner = code::expressions(&object, &decoded).map_err(raised)?;
     let nothing = Outside::default();
     let mut table = Box::<Table>::default();
-    let mut returns = None;
+    let (mut returns, mut splits) = (None, true);
     let mut expected = BTreeMap::new();
     let mut cells_change = false;
-    for _ in 0..5 {
+    for _ in 0..6 {
+        let attempts = ATTEMPTS.get() + 1;
+        ATTEMPTS.set(attempts);
         let parameters = (!is_loop).then_some(start.locals);
         let _progress = parameters.map(|parameters| {
             let (globals, table) = (parts::globals_of(function), std::ptr::from_ref(&*table));
@@ -209,6 +222,7 @@ fn translate(
             constants: &constants,
             table: &table,
             returns: returns.clone(),
+            splits: splits && attempts <= MOST_SPLIT,
             expected: &expected,
             takes_over: is_loop,
             outside: &outside,
@@ -225,6 +239,12 @@ fn translate(
         ));
         let mut scratch = FunctionBuilderContext::new();
         let builder = FunctionBuilder::new(&mut context.func, &mut scratch);
+        let lowered = lower::lower(builder, &source, &mut resolver);
+        if splits && matches!(&lowered, Err((_, why)) if why == lower::TOO_MANY_VERSIONS) {
+            splits = false;
+            table = Box::default();
+            continue;
+        }
         let Lowered {
             exits,
             returns: returned,
@@ -235,7 +255,7 @@ fn translate(
             learned,
             mut facts,
             has_peeled,
-        } = lower::lower(builder, &source, &mut resolver).map_err(|(unit, why)| {
+        } = lowered.map_err(|(unit, why)| {
             refused_at.set(Some(unit));
             why
         })?;
@@ -557,9 +577,9 @@ impl Resolve for Resolver<'_, '_> {
         let (class, version) = self.class(class)?;
         let found = instances::attribute(&class, &name, usage == Usage::Store)?;
         let (value, inline, hidden_by) = match found {
-            instances::Attribute::Value { offset, inline, kind } => {
+            instances::Attribute::Value { offset, inline, seen } => {
                 self.depend_on_class(&class, version, class.as_any())?;
-                return Ok(Attribute::Value { offset, inline, kind });
+                return Ok(Attribute::Value { offset, inline, seen });
             }
             instances::Attribute::OfClass { value, inline, hidden_by } => {
                 (value, inline, hidden_by)
@@ -794,6 +814,7 @@ impl Resolve for Resolver<'_, '_> {
         // SAFETY: a code object.
         let closure = unsafe { closure::free_variables(code.as_ptr()) }.0 != 0;
         let record = Record::of(&code).map_err(raised)?;
+        record.forget_old();
         let globals = globals.as_ptr() as usize;
         // Without the objects of numbers that have none, unless that were too many versions.
         let widest: Vec<Kind> = arguments.iter().map(Kind::widest).collect();
@@ -857,9 +878,11 @@ impl Resolve for Resolver<'_, '_> {
         self.depend_on_code(target, &code)?;
         self.dependencies.extend(compiled.dependencies.iter().cloned());
         let table = std::ptr::from_ref::<Table>(&compiled.table);
-        let Compiled { stores, uses_cells, stores_cells, .. } = *compiled;
+        let Compiled { stores, uses_cells, stores_cells, calls_back, .. } = *compiled;
+        let may_store = stores || calls_back != usize::MAX;
         self.callees.push(compiled);
         let own = Callee::in_progress(table, parameters, closure);
-        Ok(Callee { returns, stores, uses_cells, stores_cells, recurs: false, ..own })
+        let recurs = false;
+        Ok(Callee { returns, stores, may_store, uses_cells, stores_cells, recurs, ..own })
     }
 }

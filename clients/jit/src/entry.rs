@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 /// How many versions of a function there are at most.
 const MOST_VERSIONS: usize = 2;
 /// How often dependencies of a function may change before it is given back.
-const MOST_CHANGES: u32 = 4;
+pub const MOST_CHANGES: u32 = 4;
 /// After so many observed calls in succession a function is left to the interpreter, whose calls of it are specialized again.
 const MOST_OBSERVED: u32 = 512;
 /// After so many entries a function is judged: by how often it was left.
@@ -544,6 +544,10 @@ pub fn judge(record: &Record, context: &Context) -> Option<Cause> {
             count(&record.left);
             *record.places.borrow_mut().entry(own.unit).or_insert(0) += 1;
             let (entered, left) = (record.entered.get(), record.left.get());
+            // SAFETY: attached; the code that has left is alive, and so are the objects among its words.
+            if left <= JUDGED && unsafe { exit::learn(&context.log) } {
+                record.renew.set(true);
+            }
             if entered >= JUDGED && left > entered / 4 && !record.in_part.get() {
                 record.refuse("it is left for the interpreter too often".into());
             }

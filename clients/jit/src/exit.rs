@@ -1,12 +1,16 @@
 //! The way back into the interpreter: the frames that were left are continued there.
 
+use crate::containers::kind_of;
 use crate::context::{Context, Left};
+use crate::instances;
 use crate::iterators;
+use crate::kind::Kind;
 use crate::python::PyCell_New;
+use crate::record;
 use crate::slot::{Cause, Exit, Slot};
 use framehook::raw::{Api, Record};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
-use pyo3::ffi::{self, PyObject};
+use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::collections::HashMap;
@@ -219,6 +223,38 @@ fn callee_of(left: &Left, exit: &Exit) -> *mut PyObject {
         _ => 0,
     };
     address as *mut PyObject
+}
+
+/// Looks at the instance again whose attribute the innermost frame was left at. Whether the attribute may be `None` or something else, for
+/// which the code was not compiled: then that of all frames but the outermost one is to be compiled anew.
+///
+/// # Safety
+/// Attached; the code that was left is alive, and so are the objects among its words.
+pub unsafe fn learn(log: &[Left]) -> bool {
+    // SAFETY: by contract.
+    let exit = |left: &Left| unsafe { exit_of(left) };
+    let innermost = log.first().and_then(|left| Some((left, exit(left)?)));
+    let Some((left, innermost)) = innermost else { return false };
+    let (Some(Slot::Object(place)), Some(attribute)) =
+        (innermost.stack.last(), innermost.attribute)
+    else {
+        return false;
+    };
+    let object = word(left, *place) as usize as *mut PyObject;
+    // SAFETY: attached, and an object that is alive. PyO3 lets go at once of an error that is dropped.
+    let kind =
+        unsafe { Python::attach_unchecked(|py| kind_of(&Bound::from_borrowed_ptr(py, object))) };
+    let Some(Kind::Instance(class)) = kind else { return false };
+    let learned = instances::may_be_none(class, attribute);
+    let outer = log.iter().skip(1).filter_map(|left| Some(callee_of(left, exit(left)?)));
+    for callee in outer.filter(|callee| learned && !callee.is_null()) {
+        // SAFETY: attached; the function that the frame has called: its code keeps it, or it is one of its words.
+        let record = unsafe { record::find((*callee.cast::<PyFunctionObject>()).func_code) };
+        if let Some(record) = record {
+            record.renew.set(true);
+        }
+    }
+    learned
 }
 
 /// What continues the call that a frame is in, as an object to which the interpreter makes it again. `inner` is the log of the call. NULL

@@ -8,7 +8,7 @@ use crate::compile::{compile_loop, Start};
 use crate::compiled::Compiled;
 use crate::context::{Context, LEFT};
 use crate::depend::is_unobserved;
-use crate::entry::{self, box_result, judge};
+use crate::entry::{self, box_result, judge, MOST_CHANGES};
 use crate::exit;
 use crate::iterators;
 use crate::kind::Kind;
@@ -362,11 +362,23 @@ fn find(
     let find = |test| record.loops.borrow().iter().position(|c| matches(c, test));
     let index = find(Kind::covers);
     let known = index.and_then(|index| record.loops.borrow().get(index).cloned());
-    let known_is_none = known.is_none();
     let mut natural = start.natural;
     let mut is_narrow = false;
     // SAFETY: attached; the function is alive.
-    if let Some(known) = known.filter(|known| unsafe { known.is_valid() }) {
+    let is_valid = |known: &Rc<Compiled>| unsafe { known.is_valid() };
+    let (known, changed) = match known {
+        Some(known) if !is_valid(&known) => (None, Some(known)),
+        known => (known, None),
+    };
+    if let Some(changed) = changed {
+        if record.changed.get() >= MOST_CHANGES {
+            return None;
+        }
+        record.changed.set(record.changed.get() + 1);
+        record.loops.borrow_mut().retain(|other| !Rc::ptr_eq(other, &changed));
+    }
+    let known_is_none = known.is_none();
+    if let Some(known) = known {
         is_narrow = !known.natural.iter().all(|place| natural.contains(place));
         if !is_narrow {
             return Some(known);

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ffi::c_ulong;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 /// After so many classes those that are gone are removed.
 const MANY: usize = 256;
@@ -64,13 +64,39 @@ struct Class {
     /// Of `__slots__`, those of bases included.
     slots: Vec<i32>,
     /// By place.
-    kinds: HashMap<i32, Kind>,
+    kinds: HashMap<i32, Seen>,
+}
+
+/// What an attribute was: of this kind, or perhaps `None`.
+#[derive(Clone)]
+pub struct Seen {
+    pub kind: Kind,
+    pub or_none: bool,
+}
+
+impl Seen {
+    /// This is stored, or found, beside what was before.
+    fn add(&mut self, kind: Kind) {
+        self.or_none |= (kind == Kind::None) != (self.kind == Kind::None);
+        if !self.or_none || kind != Kind::None {
+            self.kind = kind;
+        }
+    }
+}
+
+impl Class {
+    fn add(&mut self, place: i32, kind: Kind) {
+        match self.kinds.get_mut(&place) {
+            Some(seen) => seen.add(kind),
+            None => drop(self.kinds.insert(place, Seen { kind, or_none: false })),
+        }
+    }
 }
 
 /// Where an attribute is found.
 pub enum Attribute<'py> {
     /// In the instance, at this offset. `inline`: if its values are valid.
-    Value { offset: i32, inline: bool, kind: Option<Kind> },
+    Value { offset: i32, inline: bool, seen: Option<Seen> },
     /// In the class. `inline`: if an instance's values are valid, and there is none at `hidden_by`.
     OfClass { value: Bound<'py, PyAny>, inline: bool, hidden_by: Option<i32> },
 }
@@ -316,33 +342,46 @@ unsafe fn places(known: &Class, raw: *mut PyObject) -> impl Iterator<Item = i32>
     known.slots.iter().copied().chain((0..count).map(|index| VALUES + 8 * index as i32))
 }
 
-/// What is released with an instance of a class that is known, if freeing it runs no code of the program for the instance itself.
-///
-/// # Safety
-/// Attached, and the object is alive.
-pub unsafe fn values_of(object: *mut PyObject) -> Option<Vec<*mut PyObject>> {
-    // SAFETY: by contract; a type says where weak references are.
-    unsafe {
-        let ty = ffi::Py_TYPE(object);
-        let (version, weak) = (version_of(ty), (*ty).tp_weaklistoffset);
-        let is_plain = version != 0
-            && is_of_python(ty)
-            && (*ty).tp_finalize.is_none()
-            && (*ty).tp_del.is_none()
-            && (weak == 0 || value_at(object, weak as i32).is_null());
-        let has_no_dict = (*ty).tp_dictoffset == 0
-            || (*ty).tp_flags & INLINE_VALUES != 0
-                && value_at(object, DICT).is_null()
-                && (*object.cast::<Instance>()).valid != 0;
-        let values = |known: &mut Class| {
+/// What is known of classes, for a walk through many instances.
+pub struct Known(MutexGuard<'static, Option<HashMap<usize, Class, BuildHasherDefault<OfAddress>>>>);
+
+impl Known {
+    /// `None`: nothing is known.
+    pub fn of_all() -> Option<Self> {
+        CLASSES.lock().ok().map(Self)
+    }
+
+    /// Passes what is released with an instance to a function, if freeing it runs no code of the program for the instance itself, which is the result.
+    ///
+    /// # Safety
+    /// Attached, and the object is alive.
+    pub unsafe fn values_of(
+        &self,
+        object: *mut PyObject,
+        mut released: impl FnMut(*mut PyObject),
+    ) -> bool {
+        // SAFETY: by contract; a type says where weak references are.
+        unsafe {
+            let ty = ffi::Py_TYPE(object);
+            let Some(known) = self.0.as_ref().and_then(|known| known.get(&(ty as usize))) else {
+                return false;
+            };
+            let weak = (*ty).tp_weaklistoffset;
+            let is_plain = known.version == version_of(ty)
+                && is_of_python(ty)
+                && (*ty).tp_finalize.is_none()
+                && (*ty).tp_del.is_none()
+                && (weak == 0 || value_at(object, weak as i32).is_null());
+            let has_no_dict = (*ty).tp_dictoffset == 0
+                || (*ty).tp_flags & INLINE_VALUES != 0
+                    && value_at(object, DICT).is_null()
+                    && (*object.cast::<Instance>()).valid != 0;
+            if !is_plain || !has_no_dict {
+                return false;
+            }
             let values = places(known, object).map(|place| value_at(object, place));
-            let all = values.filter(|value| !value.is_null()).collect();
-            (known.version == version).then_some(all)
-        };
-        if is_plain && has_no_dict {
-            with(ty as usize, values).flatten()
-        } else {
-            None
+            values.filter(|value| !value.is_null()).for_each(&mut released);
+            true
         }
     }
 }
@@ -398,11 +437,17 @@ unsafe fn order_of(instance: *mut Instance) -> *mut u8 {
     }
 }
 
+/// Whether an attribute of a class was seen as `None` and as something else.
+pub fn may_be_none(class: usize, place: i32) -> bool {
+    with(class, |known| known.kinds.get(&place).is_some_and(|seen| seen.or_none)).unwrap_or(false)
+}
+
 /// Notes what an attribute is.
 pub fn note(class: usize, place: i32, kind: Option<Kind>) {
     with(class, |known| match kind {
-        Some(kind) => known.kinds.insert(place, kind),
-        None => known.kinds.remove(&place),
+        Some(kind) => known.add(place, kind),
+        // What it was besides `None` it may be again.
+        None => known.kinds.retain(|other, seen| *other != place || seen.or_none),
     });
 }
 
@@ -439,10 +484,11 @@ pub fn has_own_class(class: &Bound<'_, PyType>) -> Result<bool, String> {
     Ok(!owned.iter().any(has))
 }
 
-/// Notes what is stored to an attribute of which nothing is known yet.
+/// Notes what is stored to an attribute: its kind if nothing is known yet, and whether it is `None` or not.
 pub fn expect(class: usize, offset: i32, kind: Kind) {
-    with(class, |known| {
-        known.kinds.entry(offset).or_insert(kind);
+    with(class, |known| match known.kinds.get(&offset) {
+        Some(seen) if (seen.kind == Kind::None) == (kind == Kind::None) => {}
+        _ => known.add(offset, kind),
     });
 }
 
@@ -469,8 +515,8 @@ pub fn attribute<'py>(
     let index = (0..index).find(is_name);
     let place = index.map(|index| VALUES + 8 * index as i32);
     let value = |offset, inline| {
-        let kind = with(ty as usize, |known| known.kinds.get(&offset).cloned()).flatten();
-        Attribute::Value { offset, inline, kind }
+        let seen = with(ty as usize, |known| known.kinds.get(&offset).cloned()).flatten();
+        Attribute::Value { offset, inline, seen }
     };
     let Some(found) = in_class(class, name)? else {
         let place = place.ok_or_else(|| why("which instances of the class do not have"))?;

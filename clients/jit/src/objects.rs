@@ -125,6 +125,7 @@ pub unsafe fn are_plain(objects: &[*mut PyObject]) -> bool {
     if work.is_empty() {
         return true;
     }
+    let mut known = None;
     // Of objects with several references: how many of them go. What is freed loses its items.
     let mut gone: HashMap<usize, isize, BuildHasherDefault<OfAddress>> = HashMap::default();
     while let Some(object) = work.pop() {
@@ -144,9 +145,10 @@ pub unsafe fn are_plain(objects: &[*mut PyObject]) -> bool {
         if unsafe { buffers::is_memory(object) } {
             continue;
         }
+        let known = known.get_or_insert_with(instances::Known::of_all);
+        let released = |value| work.extend(may_matter(&value).then_some(value));
         // SAFETY: as above.
-        if let Some(values) = unsafe { instances::values_of(object) } {
-            work.extend(values.into_iter().filter(may_matter));
+        if known.as_ref().is_some_and(|known| unsafe { known.values_of(object, released) }) {
             continue;
         }
         // SAFETY: as above.

@@ -1,6 +1,7 @@
 //! What lowering asks about objects. It sees numbers and addresses alone.
 
 use crate::context::Table;
+use crate::instances::Seen;
 use crate::kind::{Callable, Kind};
 
 /// What compiling gives, or why something is not compiled.
@@ -121,8 +122,10 @@ pub struct Callee {
     pub returns: Option<Kind>,
     /// It is being compiled.
     pub recurs: bool,
-    /// It changes objects that others may refer to. Of the function that is being compiled that is not known yet.
+    /// It changes objects that others may refer to. Of a function that is being compiled that is not known yet.
     pub stores: bool,
+    /// It does so, or is or calls a function that is being compiled.
+    pub may_store: bool,
     /// It is passed the function behind its arguments, which has its cells.
     pub closure: bool,
     /// What it returns may be what a cell contains.
@@ -140,6 +143,7 @@ impl Callee {
             returns: None,
             recurs: true,
             stores: false,
+            may_store: true,
             closure,
             uses_cells: closure,
             stores_cells: false,
@@ -165,7 +169,7 @@ pub enum Special {
 /// Where an attribute of an instance is.
 pub enum Attribute {
     /// At this offset, and what it was. `inline`: if the object's values are valid.
-    Value { offset: i32, inline: bool, kind: Option<Kind> },
+    Value { offset: i32, inline: bool, seen: Option<Seen> },
     /// In the class. `inline`: likewise, and if there is no value at the offset `hidden_by`.
     OfClass { literal: Literal, inline: bool, hidden_by: Option<i32> },
 }

@@ -130,6 +130,8 @@ pub struct Exit {
     pub instance: Slot,
     /// The words that are references of the frame's own, to be released when the slots have theirs.
     pub owned: Vec<u16>,
+    /// The instruction loads this attribute of the instance on top of the stack, which was not seen as `None` and as something else.
+    pub attribute: Option<i32>,
 }
 
 /// Why compiled code is left.

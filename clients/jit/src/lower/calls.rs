@@ -16,7 +16,7 @@ impl Lowering<'_, '_> {
         if self.stack.iter().any(|value| value.kind.holds_objects()) && self.calls_function(count) {
             // What a callee is given stays alive, whatever it changes.
             self.secure();
-            self.taken = self.before_consuming(count + 2);
+            self.taken = self.owned(count + 2);
         }
         if names.is_empty() {
             if let Some(flow) = self.call_method(count)? {
@@ -107,7 +107,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Whether the callable below so many arguments is a Python function.
-    fn calls_function(&self, count: usize) -> bool {
+    pub(super) fn calls_function(&self, count: usize) -> bool {
         let place = self.stack.len().checked_sub(count + 2);
         let callable = place.and_then(|place| self.stack.get(place));
         callable.is_some_and(|callable| match callable.kind {
@@ -282,6 +282,11 @@ impl Lowering<'_, '_> {
         if callee.stores && in_expression {
             return Err("a call of a function that changes containers, for a generator".into());
         }
+        if !is_special && !callee.may_store {
+            // Behind the call of another one is looked at what it has stored.
+            let taken = self.taken.clone();
+            self.may_release(&taken);
+        }
         self.stores |= callee.stores;
         self.stores_cells |= callee.stores_cells;
         // Its own recursion: what it returns is believed until the end, and compared then.
@@ -296,6 +301,10 @@ impl Lowering<'_, '_> {
         let frames = if self.around.is_some() { 2 } else { 1 };
         let none_left = self.b.ins().icmp_imm(IntCC::SignedLessThan, self.depth, frames);
         self.leave_if(none_left, Cause::Depth);
+        let count: usize = callee.parameters.iter().map(Kind::count).sum();
+        if count + usize::from(callee.closure) > MOST_ARGUMENTS {
+            return Err("a call with so many arguments".into());
+        }
         let mut arguments = arguments.to_vec();
         let instance = self.instance_for(&returns, &mut arguments)?;
         let slot = if let Some(slot) = self.arguments {
@@ -317,9 +326,6 @@ impl Lowering<'_, '_> {
         let behind = callee.closure.then_some((&Kind::Object, &function));
         for (kind, argument) in callee.parameters.iter().zip(&arguments).chain(behind) {
             for word in self.as_kind(kind, argument)? {
-                if place >= MOST_ARGUMENTS {
-                    return Err("a call with so many arguments".into());
-                }
                 if place >= context::IN_REGISTERS {
                     self.b.ins().stack_store(word, slot, 8 * place as i32);
                 } else if self.b.func.dfg.value_type(word) == I64 {
@@ -367,7 +373,7 @@ impl Lowering<'_, '_> {
         let object =
             if callee.uses_cells && self.source.cells_change { self.int(0) } else { object };
         if let Some(instance) = instance {
-            return Ok((instance, callee.stores));
+            return Ok((instance, callee.may_store));
         }
         let result = match returns {
             INT | FLOAT => {
@@ -383,6 +389,6 @@ impl Lowering<'_, '_> {
             }
             other => Val::plain(other),
         };
-        Ok((result, callee.stores))
+        Ok((result, callee.may_store))
     }
 }

@@ -4,11 +4,16 @@ use super::joins::{all, kinds, widen, Arrival, Turn, Version};
 use super::Lowering;
 use crate::kind::Kind;
 use crate::resolve::Result;
-use cranelift_codegen::ir::{Block, BlockArg, InstBuilder};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use smallvec::SmallVec;
 
+pub const TOO_MANY_VERSIONS: &str = "too many combinations of types";
 /// The most blocks of one function.
 const MOST_BLOCKS: usize = 300;
+/// How many versions of an instruction go on in two ways, and how many of all instructions. Beyond that an attribute that may be `None` is taken to be of
+/// its other kind: of variables that are `None` or something else each combination is a version.
+const MOST_SPLITS_HERE: u32 = 4;
+const MOST_SPLITS: u32 = 8;
 /// How many versions of a block may differ in known objects alone.
 const MOST_ALIKE: usize = 3;
 
@@ -20,8 +25,8 @@ impl Lowering<'_, '_> {
         let here = self.instruction.unit;
         let place = if unit > here { unit } else { here };
         let turn = self.turn.filter(|_| self.around.is_none() && self.peeled_with(here, unit));
-        let arrival =
-            Arrival { from, turn, locals: self.locals.clone(), stack: self.stack.clone() };
+        let (locals, stack) = (self.locals.clone(), self.stack.clone());
+        let arrival = Arrival { from, turn, is_rare: self.is_rare, locals, stack };
         let (first, arrivals) =
             self.joins.arrivals.entry(unit).or_insert_with(|| (place, Vec::new()));
         *first = place.min(*first);
@@ -35,13 +40,14 @@ impl Lowering<'_, '_> {
         while let Some(first) = rest.first() {
             let (mut locals, mut stack) = (kinds(&first.locals), kinds(&first.stack));
             let turn = first.turn;
-            let mut group = Vec::new();
+            let (mut is_rare, mut group) = (true, Vec::new());
             for arrival in std::mem::take(&mut rest) {
                 let other = (kinds(&arrival.locals), kinds(&arrival.stack));
                 let alike = arrival.turn == turn;
                 if alike && all((&locals, &stack), (&other.0, &other.1), Kind::can_join) {
                     widen(&mut locals, &other.0);
                     widen(&mut stack, &other.1);
+                    is_rare &= arrival.is_rare;
                     group.push(arrival);
                 } else {
                     rest.push(arrival);
@@ -66,10 +72,34 @@ impl Lowering<'_, '_> {
                 if self.around.is_none() {
                     self.turn = turn;
                 }
+                self.is_rare = is_rare;
                 self.block(unit, block, kinds)?;
             }
         }
         Ok(())
+    }
+
+    /// Two ways to go on behind this instruction: if the condition holds, with `None` as its result, else from here on.
+    pub(super) fn split_none(&mut self, is_none: Value) {
+        let [none, other] = [(); 2].map(|()| self.b.create_block());
+        self.b.ins().brif(is_none, none, &[], other, &[]);
+        self.b.switch_to_block(none);
+        *self.splits.entry(self.instruction.unit).or_insert(0) += 1;
+        let (stack, taken) = (self.stack.clone(), self.taken.clone());
+        self.push(Kind::None, &[]);
+        self.after_consuming(&taken);
+        let is_rare = std::mem::replace(&mut self.is_rare, true);
+        let block = self.edge(self.instruction.next);
+        self.b.ins().jump(block, &[]);
+        (self.stack, self.is_rare) = (stack, is_rare);
+        self.b.switch_to_block(other);
+    }
+
+    /// Whether there is room for the versions behind such a split. In a generator expression there is not: it starts again wherever it is left.
+    pub(super) fn may_split(&self) -> bool {
+        let here = self.splits.get(&self.instruction.unit).copied().unwrap_or(0);
+        let has_room = here < MOST_SPLITS_HERE && self.splits.values().sum::<u32>() < MOST_SPLITS;
+        has_room && self.source.splits && self.around.is_none() && self.restart.is_none()
     }
 
     /// The version for a state, and whether it is a new one.
@@ -113,7 +143,7 @@ impl Lowering<'_, '_> {
         }
         self.blocks += 1;
         if self.blocks > MOST_BLOCKS {
-            return Err("too many combinations of types".into());
+            return Err(TOO_MANY_VERSIONS.into());
         }
         let block = self.b.create_block();
         let mut types = SmallVec::new();

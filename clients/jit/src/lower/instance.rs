@@ -6,6 +6,7 @@
 use super::Lowering;
 use crate::instances::{create, expect, DICT, VALID};
 use crate::kind::{Kind, Val};
+use crate::objects;
 use crate::resolve::{Attribute, Result, Usage};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -30,7 +31,7 @@ impl Lowering<'_, '_> {
         let (class, word) = (Self::class_of(&object)?, Self::word(&object)?);
         let usage = if is_called { Usage::Call } else { Usage::Load };
         match self.resolve.instance_attribute(class, name, usage)? {
-            Attribute::Value { offset, inline, kind } => {
+            Attribute::Value { offset, inline, seen } => {
                 if is_called {
                     return Err("a call of what an attribute refers to".into());
                 }
@@ -39,8 +40,15 @@ impl Lowering<'_, '_> {
                 }
                 let value = self.b.ins().load(I64, self.of_items, word, offset);
                 self.require(value);
-                let value =
-                    self.item(value, &kind.ok_or("an attribute of a type that is not compiled")?)?;
+                let seen = seen.ok_or("an attribute of a type that is not compiled")?;
+                if !seen.or_none {
+                    self.of_one_kind.insert(self.instruction.unit, offset);
+                } else if self.may_split() {
+                    let is_none = objects::none() as i64;
+                    let is_none = self.b.ins().icmp_imm(IntCC::Equal, value, is_none);
+                    self.split_none(is_none);
+                }
+                let value = self.item(value, &seen.kind)?;
                 self.stack.push(value);
             }
             Attribute::OfClass { literal, inline, hidden_by } => {
@@ -65,7 +73,7 @@ impl Lowering<'_, '_> {
     pub(super) fn store_attribute(&mut self, name: u32) -> Result<()> {
         let (object, value) = (self.pop()?, self.pop()?);
         let (class, word) = (Self::class_of(&object)?, Self::word(&object)?);
-        let Attribute::Value { offset, inline, kind } =
+        let Attribute::Value { offset, inline, .. } =
             self.resolve.instance_attribute(class, name, Usage::Store)?
         else {
             return Err("a store to an attribute that instances do not have".into());
@@ -91,7 +99,7 @@ impl Lowering<'_, '_> {
         self.changed_with(create as *const () as usize, &[word, offset_of, item], &tuples);
         self.b.ins().jump(end, &[]);
         self.b.switch_to_block(end);
-        if kind.is_none() && stored != Kind::Object {
+        if stored != Kind::Object {
             expect(class, offset, stored);
         }
         Ok(())

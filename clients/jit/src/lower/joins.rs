@@ -21,6 +21,8 @@ pub(super) struct Arrival {
     pub from: Block,
     /// If it does not leave that loop.
     pub turn: Option<Turn>,
+    /// See `Lowering::is_rare`.
+    pub is_rare: bool,
     pub locals: Vec<Val>,
     pub stack: Vec<Val>,
 }

@@ -49,6 +49,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
+pub use edges::TOO_MANY_VERSIONS;
 use joins::{Joins, Turn};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -84,6 +85,8 @@ pub struct Source<'a> {
     pub table: &'a Table,
     /// What its own calls of itself are believed to return.
     pub returns: Option<Kind>,
+    /// What may be `None` or something else is compiled for both, where there is room.
+    pub splits: bool,
     /// What is put into the empty lists that are made, by the code unit, as far as it is known.
     pub expected: &'a BTreeMap<u32, Kind>,
     /// Containers at the start are owned already: those of a frame, from whose slots they were taken.
@@ -189,6 +192,12 @@ pub struct Lowering<'a, 'f> {
     stores_items: bool,
     /// Which turn of a loop in `peeled` is being compiled.
     turn: Option<Turn>,
+    /// Reached only where an attribute was `None`: what is not compiled there is left to the interpreter.
+    is_rare: bool,
+    /// By code unit: how many versions of the instruction go on in two ways.
+    splits: HashMap<u32, u32>,
+    /// By code unit: the attribute that is loaded, if it was not seen as `None` and as something else.
+    of_one_kind: HashMap<u32, i32>,
     joins: Joins,
     blocks: usize,
     pending: Vec<Pending>,
@@ -308,6 +317,9 @@ pub fn lower<'a>(
             .any(|i| matches!(i.opcode, op::STORE_SUBSCR | op::STORE_ATTR)),
         peeled,
         turn: None,
+        is_rare: false,
+        splits: HashMap::new(),
+        of_one_kind: HashMap::new(),
         joins: Joins::default(),
         blocks: 0,
         pending: Vec::new(),
@@ -676,6 +688,7 @@ impl Lowering<'_, '_> {
                 resumes: exit.resumes,
                 instance: exit.instance.as_ref().map_or(Slot::Empty, slot),
                 owned: owned.map(|(_, word)| place(&word)).collect(),
+                attribute: self.of_one_kind.get(&unit).copied(),
             });
             stores.push((order, exit.block, stores.len()));
         }

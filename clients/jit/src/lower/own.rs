@@ -56,17 +56,20 @@ impl Lowering<'_, '_> {
     /// The values that the current instruction consumes and that have references of their own: guards are emitted for their release.
     pub(super) fn before_consuming(&mut self, count: usize) -> Vec<Val> {
         let start = self.stack.len().saturating_sub(count);
-        let owned = |this: &Self| -> Vec<Val> {
-            this.stack.iter().skip(start).filter(|value| value.owned).cloned().collect()
-        };
-        let taken = owned(self);
+        let taken = self.owned(count);
         if taken.is_empty() || self.is_handed_on(start, &taken) {
             return taken;
         }
         self.secure();
-        let taken = owned(self);
+        let taken = self.owned(count);
         self.may_release(&taken);
         taken
+    }
+
+    /// Of so many values on top of the stack those that have references of their own.
+    pub(super) fn owned(&self, count: usize) -> Vec<Val> {
+        let start = self.stack.len().saturating_sub(count);
+        self.stack.iter().skip(start).filter(|value| value.owned).cloned().collect()
     }
 
     /// Whether what is consumed is a value alone that a list or an instance gets, which has another reference then.

@@ -27,6 +27,8 @@ impl Lowering<'_, '_> {
             (op::UNPACK_SEQUENCE, Some(Val { kind: Kind::Tuple(_), .. })) => 0,
             // Instead of the slice, what it is made of.
             (op::STORE_SLICE, _) if self.restart.is_some() => 7,
+            // They are looked at once it is known what is called.
+            (op::CALL, _) if self.calls_function(instruction.argument as usize) => 0,
             (opcode, _) => consumed(opcode, instruction.argument),
         };
         if matches!(
@@ -44,6 +46,7 @@ impl Lowering<'_, '_> {
         match result {
             Err(_) if self.code.raises_from(instruction.start) => Ok(self.leave()),
             Err(_) if self.may_end(instruction.start) => Ok(self.end()),
+            Err(_) if self.is_rare => Ok(self.leave()),
             result => result,
         }
     }
