@@ -19,8 +19,8 @@ def main() -> int:
     checks: list[tuple[str, Path, list[str | Path]]] = [
         ("ruff", ROOT, [tools / "ruff", "check", "--quiet"]), ("mypy", ROOT, mypy),
         ("mypy, of benchmarks", benchmarks, [*mypy, "--python-version", "3.13", *sorted(benchmarks.glob("*.py"))]),
-        ("mypy, of examples", ROOT, ["env", f"MYPYPATH={ROOT / 'overlay' / 'Lib'}", *mypy, "--python-version", "3.13", "--strict", ROOT / "tests" / "typing" / "hooks.py",
-                *sorted((ROOT / "examples" / "hooks").glob("*.py"))]),
+        ("mypy, of examples", ROOT, ["env", f"MYPYPATH={ROOT / 'overlay' / 'Lib'}", *mypy, "--python-version", "3.13", "--strict",
+                                     ROOT / "tests" / "typing" / "hooks.py", *sorted((ROOT / "examples" / "hooks").glob("*.py"))]),
         ("pyright", ROOT, [tools / "pyright", "--warnings"])]
     # Each prints what it has found, so that one run shows all.
     failed = [name for name, place, command in checks if subprocess.run(command, cwd=place).returncode]

@@ -77,9 +77,10 @@ class ObjectGenerator(Generator):
         self.method("put", "n", ["self.x = n", "self.x += n; self.y = n", "self.x, self.y = self.y, n", "self.items[0] = n; self.x = self.items[1]",
                                  "self.y = self.get2(n); return self.y", "self.x -= 1; self.x = n / self.x"])
         self.method("best", "other", ["return self if self.x > other.x else other", "self.y = other.x; return self", "return other"])
-        self.method("seek", "n", ["return self if self.x > n else None", "return self.other", "if n: return self.other", "return self.x if self.y > n else None",
+        self.method("seek", "n", ["return self if self.x > n else None", "return self.other", "if n: return self.other", "return self.x if n else None",
                                   "self.y = n; return self.other if n else None", "if self.other is None: return self\n        return self.other.seek(n)"])
-        self.method("__getitem__", "n", ["return self.x if self.x > n else None", "return self.items[n]", "return self.x if n else self.y", "return self.get2(n) + self.x"])
+        self.method("__getitem__", "n", ["return self.x if self.x > n else None", "return self.items[n]", "return self.x if n else self.y",
+                                         "return self.get2(n) + self.x"])
         self.method("__setitem__", "n, value", ["self.items[n] = value", "self.x = value; self.items[n] = value; self.y = n", "self.y = value; return value"])
         self.run = True
         self.function("main", PARAMETERS, statements=self.rng.randrange(3, 9), written="p, q, ps, a, b, c")
@@ -124,7 +125,8 @@ class ObjectGenerator(Generator):
             self.lines += [f"{pad}for one in ps:", f"{pad}    {self.rng.choice(['x', 'y'])} {self.rng.choice(['', '+'])}= one.{name}",
                            f"{pad}    one.{self.rng.choice(['put(x)', 'x += 1', 'y = one.get(y)', 'best(p)', 'other = q'])}"]
         elif kind < 0.8:
-            self.lines += [f"{pad}node, steps = {one}, 0", f"{pad}while {self.rng.choice(['node is not None', 'node'])} and steps < {self.rng.randrange(1, 7)}:",
+            self.lines += [f"{pad}node, steps = {one}, 0",
+                           f"{pad}while {self.rng.choice(['node is not None', 'node'])} and steps < {self.rng.randrange(1, 7)}:",
                            f"{pad}    {self.rng.choice(['x', 'y'])} {self.rng.choice(['', '+'])}= node.{name}", f"{pad}    steps += 1",
                            f"{pad}    node = {self.rng.choice(['node.other', 'node.seek(x)', f'node.seek({value})'])}"
                            if self.rng.random() < 0.9 else f"{pad}    node, node.other = node.other, {self.rng.choice(['None', 'p', 'q', 'node'])}"]
