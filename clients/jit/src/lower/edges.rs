@@ -1,13 +1,12 @@
 //! Edges of the control flow, and the blocks that they go to.
 
 use super::joins::{all, kinds, widen, Arrival, Turn, Version};
-use super::Lowering;
+use super::{Lowering, TOO_MANY_VERSIONS};
 use crate::kind::Kind;
 use crate::resolve::Result;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Value};
 use smallvec::SmallVec;
 
-pub const TOO_MANY_VERSIONS: &str = "too many combinations of types";
 /// The most blocks of one function.
 const MOST_BLOCKS: usize = 300;
 /// How many versions of an instruction go on in two ways, and how many of all instructions. Beyond that an attribute that may be `None` is taken to be of

@@ -49,7 +49,6 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::FunctionBuilder;
-pub use edges::TOO_MANY_VERSIONS;
 use joins::{Joins, Turn};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -67,6 +66,8 @@ fn in_region(region: AliasRegion, is_used: bool) -> MemFlags {
 
 /// Loops and calls poll once in so many: a few microseconds, for what lies between has neither.
 const POLLED_TURNS: i64 = 1 << 8;
+/// Why a function is refused in which something is of too many types.
+pub const TOO_MANY_VERSIONS: &str = "too many combinations of types";
 /// The most words of the arguments of a call.
 pub const MOST_ARGUMENTS: usize = 16;
 
