@@ -45,7 +45,7 @@ class OnStock(unittest.TestCase):
         return self.run_python(STOCK, self.packages, *arguments)
 
     def run_python(self, python, packages, *arguments):
-        done = subprocess.run([python, *arguments], capture_output=True, text=True, timeout=300, cwd=ROOT,
+        done = subprocess.run([python, *arguments], capture_output=True, text=True, timeout=900, cwd=ROOT,
                               env={**os.environ, "PYTHONPATH": packages, "PYTHONFAULTHANDLER": "1"})
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
@@ -270,7 +270,7 @@ for make in (_core.ExactProfile, _core.CountProfile):
             with open(script, "w", encoding="utf-8") as file:
                 file.write("def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\nprint(fib(10))\n")
             done = subprocess.run([os.path.join(directory, "bin", "python"), "-m", "ferrule_profiler", "-o", "-", "--quiet", "--count", script],
-                                  capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": ""})
+                                  capture_output=True, text=True, timeout=900, env={**os.environ, "PYTHONPATH": ""})
         self.assertEqual(done.stderr, "")
         self.assertRegex(done.stdout, r"^55\n(.*\n)*\s+177\s+fib ")
 
