@@ -9,7 +9,7 @@ use crate::cpython::{PyObject, PyThreadState};
 use crate::frame_hook::in_callback;
 use crate::object::{ForC, Owned};
 use crate::sync::{AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
-use crate::tables::{c_text, method, NamedArguments, NO_METHOD};
+use crate::tables::{method, NamedArguments, NO_METHOD};
 use crate::thread::Thread;
 use core::ffi::{c_char, c_int, CStr};
 use core::ptr::null_mut;
