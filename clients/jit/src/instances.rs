@@ -91,6 +91,10 @@ impl Class {
             None => drop(self.kinds.insert(place, Seen { kind, or_none: false })),
         }
     }
+
+    fn may_be_none(&self, place: i32) -> bool {
+        self.kinds.get(&place).is_some_and(|seen| seen.or_none)
+    }
 }
 
 /// Where an attribute is found.
@@ -439,7 +443,7 @@ unsafe fn order_of(instance: *mut Instance) -> *mut u8 {
 
 /// Whether an attribute of a class was seen as `None` and as something else.
 pub fn may_be_none(class: usize, place: i32) -> bool {
-    with(class, |known| known.kinds.get(&place).is_some_and(|seen| seen.or_none)).unwrap_or(false)
+    with(class, |known| known.may_be_none(place)) == Some(true)
 }
 
 /// Notes what an attribute is.
@@ -447,7 +451,8 @@ pub fn note(class: usize, place: i32, kind: Option<Kind>) {
     with(class, |known| match kind {
         Some(kind) => known.add(place, kind),
         // What it was besides `None` it may be again.
-        None => known.kinds.retain(|other, seen| *other != place || seen.or_none),
+        None if known.may_be_none(place) => {}
+        None => drop(known.kinds.remove(&place)),
     });
 }
 
