@@ -130,8 +130,8 @@ pub fn listing(function: &Bound<'_, PyFunction>, compiled: &Compiled) -> Result<
     Ok(listing)
 }
 
-/// After so many attempts nothing is split: functions that call each other are compiled anew for each combination of types of their arguments.
-const MOST_SPLIT: u32 = 16;
+/// In so many attempts attributes are split. Functions that call each other are compiled anew for each combination of types of their arguments.
+const MOST_ATTEMPTS_SPLIT: u32 = 16;
 
 thread_local! {
     /// How often something was lowered for the function that is being compiled and its callees.
@@ -222,7 +222,7 @@ fn translate(
             constants: &constants,
             table: &table,
             returns: returns.clone(),
-            splits: splits && attempts <= MOST_SPLIT,
+            splits: splits && attempts <= MOST_ATTEMPTS_SPLIT,
             expected: &expected,
             takes_over: is_loop,
             outside: &outside,
