@@ -283,7 +283,7 @@ impl Lowering<'_, '_> {
             return Err("a call of a function that changes containers, for a generator".into());
         }
         if !is_special && !callee.may_store {
-            // Behind the call of another one is looked at what it has stored.
+            // If the callee may store something, the guard is behind the call (`release_after_call`).
             let taken = self.taken.clone();
             self.may_release(&taken);
         }
