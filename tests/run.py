@@ -126,8 +126,8 @@ from tools.progress import clock, heed_interrupts
 
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
 
-# The longest first: with two at once they end at about the same time.
-DEFAULT_GROUPS = ("python", "c", "differential", "greenlet", "clients", "rust", "packaging", "benchmarks", "debugger", "jit", "cpython")
+# The longest first, so that they end at about the same time.
+DEFAULT_GROUPS = ("debugger", "clients", "python", "greenlet", "rust", "c", "differential", "jit", "packaging", "benchmarks", "cpython")
 # Each of these has the machine for itself: it starts processes of its own beside each other, or counts what a machine does.
 ALONE = ("cpython", "release", "leaks")
 # Of tests/python, these need the extensions of tests/c to break or bypass the interpreter.
@@ -563,7 +563,8 @@ def parse_arguments():
     parser.add_argument("--suite", nargs="?", const="whole", choices=("whole", "rest"),
                         help="CPython's test suite instead, whole or without the files of the group cpython")
     parser.add_argument("--jobs", type=positive, default=2, help="processes for CPython's tests (default %(default)s)")
-    parser.add_argument("--at-once", type=positive, default=min(2, os.cpu_count() or 1), metavar="N",
+    # Tests wait for processes and for time, too: one more than there are processors keeps these busy.
+    parser.add_argument("--at-once", type=positive, default=min(3, 1 + (os.cpu_count() or 1)), metavar="N",
                         help="groups of the project's own tests beside each other (default %(default)s)")
     options = parser.parse_args()
     options.groups = [name for name in options.groups.split(",") if name]

@@ -19,6 +19,9 @@ ASK = """if True:
               f"shared={'true' if get('Py_ENABLE_SHARED') else 'false'}", "abi3=false",
               f"executable={sys.executable}", f"pointer_width={sys.maxsize.bit_length() + 1}",
               f"build_flags={','.join(flags)}", "suppress_build_script_link_lines=false", sep="\\n")
+    elif sys.prefix != sys.base_prefix:
+        # One build for all environments of an interpreter: Cargo builds anew for another path.
+        print(f"base={sys._base_executable}")
 """
 
 
@@ -26,7 +29,7 @@ def environment(python: str, below: Path) -> dict[str, str]:
     """The variables for it; a file below this directory may be made for it."""
     config = said([python, "-E", "-s", "-c", ASK, *(["for another machine"] if "CARGO_BUILD_TARGET" in os.environ else [])])
     if not config.startswith("implementation="):
-        return {"PYO3_PYTHON": python}
+        return {"PYO3_PYTHON": config.strip().removeprefix("base=") if config.startswith("base=") else python}
     below.mkdir(parents=True, exist_ok=True)
     file = below / "pyo3-config.txt"
     # Cargo builds anew what a newer file went into.
