@@ -98,13 +98,13 @@ print(__name__, __package__, __spec__.name, sys.argv[1:])
                    (["-o", f"{directory}/no/x.prof"], f"there is no directory {directory}/no: make it first"),
                    (["--trace", f"{directory}/no/x.json"], f"--trace: there is no directory {directory}/no"),
                    (["-o", f"{script}/x.prof"], f"there is no directory {script}"),
-                   (["-o", kept, "--trace", kept], "is named twice"), (["-o", kept, "-o", other], "is named twice")]
+                   (["--quiet"], "add -o FILE or --trace FILE"), (["-o", kept, "--trace", kept], "is named twice"), (["-o", kept, "-o", other], "is named twice")]
         if os.geteuid():
             refused.append((["-o", f"{read_only}/x.prof"], "may not be written: name another file"))
         for options, why in refused:
             with self.subTest(options):
                 done = self.run_python("-m", "ferrule_profiler", *options, script, status=2)
-                self.assertIn(f"ferrule_profiler: error: {options[-2]}: ", done.stderr)
+                self.assertIn(f"ferrule_profiler: error: {options[-2:][0]}", done.stderr)
                 self.assertIn(why, done.stderr)
                 self.assertEqual(done.stdout, "")
         for options in (["-o", "-", "-o", "-"], ["-o", "/dev/null", "--trace", "/dev/null"]):
@@ -317,7 +317,7 @@ subprocess.run([sys.executable, "-c", {child!r}], check=True)
             script = os.path.join(directory, "program.py")
             with open(script, "w") as file:
                 file.write(source)
-            done = self.run_python("-m", "ferrule_profiler", "--quiet", "--subprocesses", script,
+            done = self.run_python("-m", "ferrule_profiler", "--quiet", "-o", os.path.join(directory, "x.prof"), "--subprocesses", script,
                                    PYTHONPATH=os.pathsep.join((OUT, directory)))
             # No library of this Python is put before that of another one.
             self.assertEqual((done.stdout, done.stderr),

@@ -137,7 +137,7 @@ class Diff(CompareCase):
             file.write("print('run')\n")
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.here)
-        self.assertEqual(self.command("--quiet", "diff").stdout, "run\n")
+        self.assertEqual(self.command("--quiet", "-o", "x.prof", "diff").stdout, "run\n")
         self.assertEqual(self.command("diff", "a", "b").stdout, "run\n")
 
 

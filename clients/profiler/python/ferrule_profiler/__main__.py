@@ -165,6 +165,8 @@ def parsed(arguments):
         made.error("name a program: a script, or -m and a module")
     if options.format and not options.output:
         made.error("--format needs -o FILE")
+    if options.quiet and not (options.output or options.live) and options.trace is None:
+        made.error("--quiet prints no table: add -o FILE or --trace FILE, or nothing is left of the profile")
     try:
         for path in options.output:
             options.format or format_of(path)
