@@ -63,7 +63,7 @@ pub fn is_monitored(thread: Thread, code: Code) -> bool {
     unsafe {
         let everywhere = (*thread.interpreter()).monitors.tools;
         let own = (*code.as_ptr())._co_monitoring;
-        let own = own.as_ref().map_or([0; _], |own| own.local_monitors.tools);
-        everywhere.iter().chain(&own).any(|tools| *tools != 0)
+        let own = own.as_ref().map(|own| own.local_monitors.tools);
+        everywhere.iter().chain(own.iter().flatten()).any(|tools| *tools != 0)
     }
 }
