@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Ferrule for arm64: cross-built in a fresh Debian 13, with its clang 19 and rustc, and tried under qemu's emulation.
 
-    ci/arm64                   build, and run all tests in C and Python: several hours, a program takes ten times as long
-    ci/arm64 NAME...           these alone: modules of tests/python, or CPython's tests
+    ci/arm64                   build, and run all tests in C and Python, those of ferrule_jit among them: several hours, a program takes ten
+                               times as long
+    ci/arm64 NAME...           these alone: modules of tests/python or tests/jit, or CPython's tests
     ci/arm64 --cpython         CPython's tests about frames too
     ci/arm64 --root DIR        a chroot to make, or to use again; kept. What has passed there is not run again, unless
                                more has changed since than documents and other tests
@@ -52,6 +53,11 @@ CARGO = {"CARGO_BUILD_TARGET": "aarch64-unknown-linux-gnu", "CARGO_TARGET_AARCH6
 HERE = "/root/ferrule"
 PYTHON, STOCK = f"{HERE}/build/ferrule/python", f"{HERE}/build/stock/python"
 OWN_TESTS = [name for name in project_tests.python_modules() if name not in ("test_debugger", "test_frames_at_every_instruction")]
+# None of these is left out. There is no gdb, so test_jit_symbols skips the tests of what gdb reads.
+JIT_TESTS = project_tests.python_modules(project_tests.JIT_TESTS)
+BY_UNITTEST = {*OWN_TESTS, *JIT_TESTS}
+# ferrule_jit, built once for all of them.
+JIT = f"{HERE}/build/jit-packages"
 HOUR = 3600
 
 
@@ -90,7 +96,10 @@ def build(chroot: Chroot) -> None:
 
 def holds(name: str, changed: list[str]) -> bool:
     """Whether these files, which have changed since a test was run, have nothing to do with it."""
-    return all(re.match(r"docs/|ci/|benchmarks/|[^/]+\.md$|tests/python/test_\w+\.py$", path) and Path(path).stem != name for path in changed)
+    other = r"docs/|ci/|benchmarks/|[^/]+\.md$|tests/(python|jit)/test_\w+\.py$"
+    if name not in JIT_TESTS:
+        other += r"|clients/jit/|tests/jit/"
+    return all(re.match(other, path) and Path(path).stem != name for path in changed)
 
 
 class Results:
@@ -122,13 +131,14 @@ class Results:
 
 
 def run_tests(chroot: Chroot, python: str, name: str) -> tuple[int, str]:
-    """(exit status, what it said) of a module of tests/python, or a test of CPython's."""
+    """(exit status, what it said) of a module of tests/python or tests/jit, or a test of CPython's."""
     # Processes have the same numbers in each of these, and name files by them.
     own = f"/tmp/{name}-{'stock' if python == STOCK else 'ferrule'}"
-    words = (python, "-m", "unittest", name) if name in OWN_TESTS else (python, "-m", "test", "--timeout=3000", "--tempdir", own, name)
+    words = (python, "-m", "unittest", name) if name in BY_UNITTEST else (python, "-m", "test", "--timeout=3000", "--tempdir", own, name)
     done = chroot.run(
-        "sh", "-c", 'mkdir -p "$TMPDIR" && cd "$0/tests/python" && exec timeout 3600 "$@"', HERE, *words, check=False, seconds=HOUR + 60,
-        environment={**CARGO, "FERRULE_PYTHON": PYTHON, "CC": CC, "FERRULE_TEST_PATIENCE": "10", "TMPDIR": own})
+        "sh", "-c", 'mkdir -p "$TMPDIR" && cd "$0" && exec timeout 3600 "$@"', f"{HERE}/tests/{'jit' if name in JIT_TESTS else 'python'}", *words,
+        check=False, seconds=HOUR + 60,
+        environment={**CARGO, "FERRULE_PYTHON": PYTHON, "FERRULE_JIT_PACKAGES": JIT, "CC": CC, "FERRULE_TEST_PATIENCE": "10", "TMPDIR": own})
     return done.returncode, (done.stdout + done.stderr).rstrip()
 
 
@@ -152,7 +162,7 @@ def counts_of_cpythons(chroot: Chroot, name: str, status: int, said: str) -> Cou
 
 def test(chroot: Chroot, name: str) -> Counts:
     status, said = run_tests(chroot, PYTHON, name)
-    counts = Counts.of_unittest(said, status) if name in OWN_TESTS else counts_of_cpythons(chroot, name, status, said)
+    counts = Counts.of_unittest(said, status) if name in BY_UNITTEST else counts_of_cpythons(chroot, name, status, said)
     word = "FAILED" if counts.failed else "skipped" if not counts.passed else "ok"
     print(f"{word:7} {name}: {counts}", flush=True)
     if status != 0:
@@ -169,6 +179,10 @@ def everything(chroot: Chroot, names: list[str]) -> tuple[Results, bool]:
         print(f"it runs: {machine}", flush=True)
         chroot.run("python3", f"{HERE}/tests/c/build_extensions.py", "--python", PYTHON, "--out",
                    f"{HERE}/build/test-extensions/ferrule-cpython-313-aarch64-linux-gnu", environment={"CC": CC})
+        if set(names) & set(JIT_TESTS):
+            print("ferrule_jit", flush=True)
+            chroot.run("sh", "-c", 'cd "$0" && exec "$@"', HERE, "python3", "-m", "tools.clients", "--python", PYTHON, "--packages", JIT,
+                       "--only", "jit", seconds=HOUR, environment=CARGO)
         results = Results(chroot, commit)
         left = [name for name in names if not results.has_passed(name)]
         if len(left) < len(names):
@@ -189,8 +203,8 @@ def main() -> int:
         parser.error("run as root, with debootstrap installed")
     if options.publish and (options.names or not options.cpython):
         parser.error("--publish is for all tests: --cpython, and no names")
-    names = options.names or [*OWN_TESTS, *(project_tests.CPYTHON_TESTS if options.cpython else ())]
-    if unknown := set(names) - {*OWN_TESTS, *project_tests.CPYTHON_TESTS}:
+    names = options.names or [*OWN_TESTS, *JIT_TESTS, *(project_tests.CPYTHON_TESTS if options.cpython else ())]
+    if unknown := set(names) - {*BY_UNITTEST, *project_tests.CPYTHON_TESTS}:
         parser.error(f"there is no {', '.join(sorted(unknown))} that can be run here")
     with tempfile.TemporaryDirectory(prefix="ferrule-arm64-") as directory:
         try:
@@ -199,7 +213,7 @@ def main() -> int:
             print(f"arm64: {error}\n0 passed, 1 failed, 0 skipped")
             return 1
     if options.publish:
-        cells = [str(results.of(part)) for part in (OWN_TESTS, project_tests.CPYTHON_TESTS)]
+        cells = [str(results.of(part)) for part in ([*OWN_TESTS, *JIT_TESTS], project_tests.CPYTHON_TESTS)]
         publish({ARM64: row(ARM64, (CONFIGURE[1],), results.commit, *cells)})
     total = results.of(names) + (Counts(passed=1) if is_arm64 else Counts(failed=1))
     print(total)

@@ -125,6 +125,7 @@ from tests.steps import LOGS, Counts, Step, say
 from tools.progress import clock, heed_interrupts
 
 PYTHON_TESTS = os.path.join(ROOT, "tests", "python")
+JIT_TESTS = os.path.join(ROOT, "tests", "jit")
 
 # The longest first, so that they end at about the same time.
 DEFAULT_GROUPS = ("debugger", "clients", "python", "greenlet", "rust", "c", "differential", "jit", "packaging", "benchmarks", "cpython")
@@ -239,8 +240,8 @@ def stock_environment(options):
     return {"STOCK_PYTHON": options.stock} if options.stock else {"STOCK_PYTHON": ""}
 
 
-def python_modules():
-    return sorted(name[:-3] for name in os.listdir(PYTHON_TESTS) if re.fullmatch(r"test_\w+\.py", name))
+def python_modules(directory=PYTHON_TESTS):
+    return sorted(name[:-3] for name in os.listdir(directory) if re.fullmatch(r"test_\w+\.py", name))
 
 
 def group_c(options):
@@ -367,7 +368,7 @@ def group_clients(options):
 
 def group_jit(options):
     """The compiler: its tests, and random programs with it and without, beside stock."""
-    return run_unittest("jit", options.python, os.path.join(ROOT, "tests", "jit"), environment=stock_environment(options))
+    return run_unittest("jit", options.python, JIT_TESTS, environment=stock_environment(options))
 
 
 # --- CPython's own tests. ---------------------------------------------------------------------------------------

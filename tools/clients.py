@@ -49,10 +49,18 @@ def is_rust(client: Path) -> bool:
 
 def for_cargo(python: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not NOT_FOR_CARGO.match(name)}
+    if machine := other_machine():
+        variable = f"CARGO_TARGET_{machine.upper().replace('-', '_')}_LINKER"
+        kept |= {name: os.environ[name] for name in ("CARGO_BUILD_TARGET", variable) if name in os.environ}
     home = Path(kept.get("CARGO_HOME") or Path.home() / ".cargo")
     # What is built does not know where.
     flags = [f"--remap-path-prefix={home}=cargo", f"--remap-path-prefix={places.ROOT}=ferrule", *linker()]
     return {**kept, **pyo3.environment(python, places.BUILD / "cargo-clients"), "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags)}
+
+
+def other_machine() -> str | None:
+    """Rust's name of the machine that is built for, if it is another one than this."""
+    return os.environ.get("CARGO_BUILD_TARGET")
 
 
 def linker() -> list[str]:
@@ -103,13 +111,13 @@ def put_file(source: Path, target: Path) -> None:
 def library(client: Path, python: str, profile: str | None) -> Path:
     if profile is None:
         profile = tomllib.loads((client / "pyproject.toml").read_text())["tool"]["maturin"]["profile"]
-    host = next(line for line in said(["rustc", "-vV"]).splitlines() if line.startswith("host: ")).removeprefix("host: ")
+    machine = other_machine() or next(line for line in said(["rustc", "-vV"]).splitlines() if line.startswith("host: ")).removeprefix("host: ")
     built = places.BUILD / "cargo-clients"
     name = f"ferrule_{client.name}"
-    command = ["cargo", "build", "--locked", "--package", name, "--profile", profile, "--target", host, "--target-dir", str(built)]
+    command = ["cargo", "build", "--locked", "--package", name, "--profile", profile, "--target", machine, "--target-dir", str(built)]
     log = places.logs() / f"client-{client.name}.log"
     logged(command, f"building {name} failed", label=f"cargo {name}", log=log, cwd=places.ROOT, env=for_cargo(python))
-    return built / host / ("debug" if profile == "dev" else profile) / f"lib{name}.so"
+    return built / machine / ("debug" if profile == "dev" else profile) / f"lib{name}.so"
 
 
 def suffix(python: str) -> str:
