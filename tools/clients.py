@@ -49,7 +49,8 @@ def is_rust(client: Path) -> bool:
 
 def for_cargo(python: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not NOT_FOR_CARGO.match(name)}
-    if machine := other_machine():
+    machine = machine_of(python)
+    if machine == os.environ.get("CARGO_BUILD_TARGET"):
         variable = f"CARGO_TARGET_{machine.upper().replace('-', '_')}_LINKER"
         kept |= {name: os.environ[name] for name in ("CARGO_BUILD_TARGET", variable) if name in os.environ}
     home = Path(kept.get("CARGO_HOME") or Path.home() / ".cargo")
@@ -58,9 +59,13 @@ def for_cargo(python: str) -> dict[str, str]:
     return {**kept, **pyo3.environment(python, places.BUILD / "cargo-clients"), "CARGO_ENCODED_RUSTFLAGS": "\x1f".join(flags)}
 
 
-def other_machine() -> str | None:
-    """Rust's name of the machine that is built for, if it is another one than this."""
-    return os.environ.get("CARGO_BUILD_TARGET")
+def machine_of(python: str) -> str:
+    """Rust's name of the machine that is built for: where the interpreter was cross-built, that of CARGO_BUILD_TARGET."""
+    ask = "from sysconfig import get_config_var as get; print(get('HOST_GNU_TYPE') != get('BUILD_GNU_TYPE'))"
+    target = os.environ.get("CARGO_BUILD_TARGET")
+    if target and said([python, "-E", "-s", "-c", ask]).strip() == "True":
+        return target
+    return next(line for line in said(["rustc", "-vV"]).splitlines() if line.startswith("host: ")).removeprefix("host: ")
 
 
 def linker() -> list[str]:
@@ -111,7 +116,7 @@ def put_file(source: Path, target: Path) -> None:
 def library(client: Path, python: str, profile: str | None) -> Path:
     if profile is None:
         profile = tomllib.loads((client / "pyproject.toml").read_text())["tool"]["maturin"]["profile"]
-    machine = other_machine() or next(line for line in said(["rustc", "-vV"]).splitlines() if line.startswith("host: ")).removeprefix("host: ")
+    machine = machine_of(python)
     built = places.BUILD / "cargo-clients"
     name = f"ferrule_{client.name}"
     command = ["cargo", "build", "--locked", "--package", name, "--profile", profile, "--target", machine, "--target-dir", str(built)]
