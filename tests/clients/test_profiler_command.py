@@ -98,7 +98,8 @@ print(__name__, __package__, __spec__.name, sys.argv[1:])
                    (["-o", f"{directory}/no/x.prof"], f"there is no directory {directory}/no: make it first"),
                    (["--trace", f"{directory}/no/x.json"], f"--trace: there is no directory {directory}/no"),
                    (["-o", f"{script}/x.prof"], f"there is no directory {script}"),
-                   (["--quiet"], "add -o FILE or --trace FILE"), (["-o", kept, "--trace", kept], "is named twice"), (["-o", kept, "-o", other], "is named twice")]
+                   (["--quiet"], "add -o FILE or --trace FILE"),
+                   (["-o", kept, "--trace", kept], "is named twice"), (["-o", kept, "-o", other], "is named twice")]
         if os.geteuid():
             refused.append((["-o", f"{read_only}/x.prof"], "may not be written: name another file"))
         for options, why in refused:
