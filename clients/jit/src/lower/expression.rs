@@ -12,8 +12,7 @@ use crate::resolve::{Meaning, Result};
 use crate::slot::Cause;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::types::I8;
-use cranelift_codegen::ir::{Block, Inst, InstBuilder, TrapCode};
-use std::collections::HashSet;
+use cranelift_codegen::ir::InstBuilder;
 
 impl<'a> Lowering<'a, '_> {
     /// The expression that starts at a code unit, if it is of code that is compiled as such.
@@ -61,63 +60,18 @@ impl<'a> Lowering<'a, '_> {
         if self.stores {
             return Err("internal: what cannot be done again".into());
         }
-        let (before, begun) = (self.before.clone(), self.b.func.dfg.num_blocks());
-        let mut way_in = None;
-        match self.evaluate_expression(index, expression, &mut way_in) {
-            Err(_) if self.may_end(start) => {}
-            flow => return flow,
-        }
-        // What was compiled so far is not reached.
-        self.abandon(begun);
-        self.before = before;
-        self.exits_here.clear();
-        let exit = self.exit_here(Cause::End);
-        match way_in {
-            Some(jump) => {
-                self.b.func.dfg.replace(jump).jump(exit, &[]);
+        let (mark, before) = (self.mark(), self.before.clone());
+        match self.evaluate_expression(index, expression) {
+            Err(_) if self.may_end(start) => {
+                self.before = before;
+                Ok(self.leave_instead(&mark, Cause::End))
             }
-            None => {
-                self.b.ins().jump(exit, &[]);
-            }
+            flow => flow,
         }
-        Ok(Flow::End)
-    }
-
-    /// Gives each block since then an end, unless it gets one later.
-    fn abandon(&mut self, begun: usize) {
-        let waiting = self.joins.arrivals.values().flat_map(|(_, arrivals)| arrivals);
-        let kept: HashSet<Block> = waiting
-            .map(|arrival| arrival.from)
-            .chain(self.pending.iter().map(|pending| pending.block))
-            .collect();
-        let is_left = |lowering: &Self, block: Block| {
-            block.as_u32() as usize >= begun && !lowering.has_end(block) && !kept.contains(&block)
-        };
-        // The current one first: it is to have its end before another one is current.
-        if self.b.current_block().is_some_and(|block| is_left(self, block)) {
-            self.b.ins().trap(TrapCode::unwrap_user(1));
-        }
-        for number in begun..self.b.func.dfg.num_blocks() {
-            let block = Block::from_u32(number as u32);
-            if is_left(self, block) {
-                self.b.switch_to_block(block);
-                self.b.ins().trap(TrapCode::unwrap_user(1));
-            }
-        }
-    }
-
-    fn has_end(&self, block: Block) -> bool {
-        let last = self.b.func.layout.last_inst(block);
-        last.is_some_and(|last| self.b.func.dfg.insts[last].opcode().is_terminator())
     }
 
     /// Compiles what the generator and the builtin do. The code behind the call has one version for each result.
-    fn evaluate_expression(
-        &mut self,
-        index: usize,
-        expression: &'a Expression,
-        way_in: &mut Option<Inst>,
-    ) -> Result<Flow> {
+    fn evaluate_expression(&mut self, index: usize, expression: &'a Expression) -> Result<Flow> {
         let inner = self.source.inner.get(index).ok_or("internal: no such expression")?;
         let (iterator, _, itself, callable) = (self.pop()?, self.pop()?, self.pop()?, self.pop()?);
         let (Kind::Constant(address), Kind::Null) = (&callable.kind, &itself.kind) else {
@@ -158,7 +112,7 @@ impl<'a> Lowering<'a, '_> {
         };
         self.around = Some(Box::new(around));
         self.restart_inside(true);
-        let result = self.items(inner.start, way_in);
+        let result = self.items(inner.start);
         self.restart_inside(false);
         self.resolve.leave();
         let around = self.around.take().ok_or("internal: nothing around")?;
@@ -175,10 +129,10 @@ impl<'a> Lowering<'a, '_> {
         }
     }
 
-    /// Compiles all blocks of the generator; the jump to the first one.
-    fn items(&mut self, start: u32, way_in: &mut Option<Inst>) -> Result<()> {
+    /// Compiles all blocks of the generator.
+    fn items(&mut self, start: u32) -> Result<()> {
         let block = self.edge(start);
-        *way_in = Some(self.b.ins().jump(block, &[]));
+        self.b.ins().jump(block, &[]);
         while let Some(unit) = self.joins.first() {
             self.join(unit)?;
         }

@@ -29,6 +29,7 @@ mod sequence;
 mod step;
 mod store;
 mod tuple;
+mod undo;
 
 use crate::bounds::{no_facts, Fact, Facts};
 use crate::code::Inner;

@@ -22,6 +22,7 @@ const UNARY_POSITIVE: u32 = 5;
 impl Lowering<'_, '_> {
     /// Compiles an instruction. What is not compiled is an exit where an exception is about to be raised, and refused elsewhere.
     pub(super) fn step(&mut self, instruction: Instruction) -> Result<Flow> {
+        let mark = self.mark();
         let count = match (instruction.opcode, self.stack.last()) {
             // The items of another one are references that it hands on.
             (op::UNPACK_SEQUENCE, Some(Val { kind: Kind::Tuple(_), .. })) => 0,
@@ -44,9 +45,11 @@ impl Lowering<'_, '_> {
             self.after_consuming(&taken);
         }
         match result {
-            Err(_) if self.code.raises_from(instruction.start) => Ok(self.leave()),
-            Err(_) if self.may_end(instruction.start) => Ok(self.end()),
-            Err(_) if self.is_rare => Ok(self.leave()),
+            Err(_) if self.code.raises_from(instruction.start) => {
+                Ok(self.leave_instead(&mark, Cause::Guard))
+            }
+            Err(_) if self.may_end(instruction.start) => Ok(self.leave_instead(&mark, Cause::End)),
+            Err(_) if self.is_rare => Ok(self.leave_instead(&mark, Cause::Guard)),
             result => result,
         }
     }
