@@ -378,6 +378,39 @@ class Many(NoneCase):
                 self.assertIsNone(self.jit.stats(made.f).get("refused"), self.jit.explain(made.f))
             self.assertNotIn("too many combinations", self.jit.explain(made.f))
 
+    def test_functions_that_call_each_other(self):
+        # Each call of one of them is another that is compiled for its caller.
+        count = 6
+        source = """
+    class Node:
+        def __init__(self, value, left=None, right=None):
+            self.value, self.left, self.right = value, left, right
+"""
+        for number in range(count):
+            calls = "".join(f"""
+        found = f{(number * 7 + step * 3 + 1) % count}(left if depth % {step + 2} else right, depth - 1)
+        if found is not None: total += found
+        node.left, node.right = node.right, node.left""" for step in range(3))
+            source += f"""
+    def f{number}(node, depth):
+        if node is None or depth <= 0: return None
+        left, right, total = node.left, node.right, 0{calls}
+        return {"total if total % 2 else None" if number % 3 else "node.value"}
+"""
+        plain, made = define(source), define(source)
+        results = []
+        for space in (plain, made):
+            (self.jit.enable if space is made else self.jit.disable)()
+            node = space.Node(1, space.Node(2, space.Node(3)), space.Node(4, None, space.Node(5)))
+            node.left.left.right = node
+            for depth in (1, 2, 3, 4):
+                space.f0(node, depth)
+            if space is made:
+                self.jit.compile_at_next_call(space.f0)
+            results.append([space.f0(node, depth) for depth in range(6)])
+        self.assertEqual(results[1], results[0])
+        self.assertIn("call each other", self.jit.explain(made.f0))
+
 
 class Learned(NoneCase):
     SOURCE = """

@@ -132,6 +132,8 @@ pub fn listing(function: &Bound<'_, PyFunction>, compiled: &Compiled) -> Result<
 
 /// In so many attempts attributes are split. Functions that call each other are compiled anew for each combination of types of their arguments.
 const MOST_ATTEMPTS_SPLIT: u32 = 16;
+/// After so many attempts a function is refused: what calls its callers back is compiled once more for each of them, level by level.
+const MOST_ATTEMPTS: u32 = 128;
 
 thread_local! {
     /// How often something was lowered for the function that is being compiled and its callees.
@@ -146,9 +148,6 @@ fn attempt(
     let code = parts::code_of(function);
     let record = Record::of(&code).map_err(raised)?;
     let began = processor_time();
-    if nested == 0 {
-        ATTEMPTS.set(0);
-    }
     let refused_at = Cell::new(None);
     let result = translate(function, start, nested, &refused_at, None);
     if result.is_err() || !record.in_part.get() {
@@ -172,6 +171,9 @@ fn translate(
 ) -> Result<Compiled, String> {
     let began = processor_time();
     refused_at.set(None);
+    if nested == 0 {
+        ATTEMPTS.set(0);
+    }
     let object = parts::code_of(function);
     let record = Record::of(&object).map_err(raised)?;
     let decoded = code::decode(&object).map_err(raised)?;
@@ -200,6 +202,9 @@ fn translate(
     for _ in 0..6 {
         let attempts = ATTEMPTS.get() + 1;
         ATTEMPTS.set(attempts);
+        if attempts > MOST_ATTEMPTS {
+            return Err("so many functions that call each other".into());
+        }
         let parameters = (!is_loop).then_some(start.locals);
         let _progress = parameters.map(|parameters| {
             let (globals, table) = (parts::globals_of(function), std::ptr::from_ref(&*table));
