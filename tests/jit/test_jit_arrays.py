@@ -58,6 +58,25 @@ class Arrays(IteratorCase):
             self.same("def f(a, i):\n    a[i] = 5\n    return a[i] - a[-1]\n", [(array.array(code, fitting(code)), index) for code in "bId"])
         self.same("def f(a, i):\n    return a[i]\n", [(array.array("i"), 0), (array.array("i", [1]), 1.5), (array.array("i", [1]), None)])
 
+    def test_indices_that_are_shifted(self):
+        for index in ("i << 8", "i << 16", "i * 256", "i * 65536", "(i << 8) + 1", "i << 3"):
+            source = f"""
+                def f(a):
+                    t = 0
+                    for i in range(3):
+                        t = t * 10 + a[{index}]
+                        a[{index}] = i + 5
+                    return t
+            """
+            filled = bytearray(k % 9 for k in range((3 << 16) + 1))
+            for container in (filled, *(array.array(code, list(filled)) for code in FORMATS)):
+                plain, made = (define(source).f for _ in range(2))
+                wanted, found = container[:], container[:]
+                expected = plain(wanted)
+                self.compiled(made, container[:])
+                self.assertEqual(made(found), expected, (index, type(container)))
+                self.assertTrue(found == wanted, (index, type(container)))
+
     def test_it_is_resized_between_calls(self):
         made = define("def f(a, n):\n    t = 0\n    for i in range(n):\n        t += a[i]\n        a[i] = i\n    return t\n").f
         content = array.array("q", range(10))

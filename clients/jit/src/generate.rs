@@ -1,6 +1,6 @@
 //! Machine code from Cranelift's IR.
 
-use crate::branches;
+use crate::{addresses, branches};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
@@ -42,6 +42,9 @@ pub fn code(
         context.compute_domtree();
         context.eliminate_unreachable_code(isa)?;
         context.verify_if(isa)?;
+    }
+    if cfg!(target_arch = "aarch64") {
+        addresses::separate(&mut context.func);
     }
     let made = isa.compile_function(&context.func, &context.domtree, listing, &mut control)?;
     Ok(made.apply_params(&context.func.params))

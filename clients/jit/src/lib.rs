@@ -4,6 +4,7 @@
 //! of this crate, which compiles it for the types of its arguments, enters the machine code, and continues in the interpreter where
 //! that is left. The package in Python has the interface.
 
+mod addresses;
 mod bind;
 mod bounds;
 mod branches;
