@@ -44,11 +44,14 @@ impl CodeMemory {
         let memory = Self { address, length };
         // SAFETY: the mapping is writable, at least as long as the code, and not shared yet.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), address.cast(), code.len()) };
+        clear_cache(address, length);
         // SAFETY: this value's own mapping, into which no reference exists.
         if unsafe { libc::mprotect(address, length, libc::PROT_READ | libc::PROT_EXEC) } != 0 {
             return Err("this system does not allow memory to be made executable".into());
         }
-        synchronize(address, length);
+        if !synchronize() {
+            return Err("this system cannot have all processors fetch new machine code".into());
+        }
         Ok(memory)
     }
 
@@ -58,9 +61,9 @@ impl CodeMemory {
     }
 }
 
-/// Makes the processor fetch what was written.
+/// Has caches of instructions read what was written.
 #[cfg(target_arch = "aarch64")]
-fn synchronize(address: *mut libc::c_void, length: usize) {
+fn clear_cache(address: *mut libc::c_void, length: usize) {
     extern "C" {
         fn __clear_cache(from: *mut libc::c_void, to: *mut libc::c_void);
     }
@@ -68,9 +71,29 @@ fn synchronize(address: *mut libc::c_void, length: usize) {
     unsafe { __clear_cache(address, address.byte_add(length)) }
 }
 
+/// Has the processors that run other threads discard what they have fetched before from these addresses, where other code may have
+/// been: the lock that hands the interpreter over to another thread is no such instruction. Whether the kernel can do that.
+#[cfg(target_arch = "aarch64")]
+fn synchronize() -> bool {
+    let barrier = |command: libc::c_int| {
+        // SAFETY: the system call touches no memory of the process.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    };
+    // Once in a process that is registered for it. Linux before 4.16 has only one that waits until each processor was in the kernel.
+    barrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE)
+        || barrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE)
+            && barrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE)
+        || barrier(libc::MEMBARRIER_CMD_GLOBAL)
+}
+
 /// The processor's caches are coherent.
 #[cfg(not(target_arch = "aarch64"))]
-fn synchronize(_: *mut libc::c_void, _: usize) {}
+fn clear_cache(_: *mut libc::c_void, _: usize) {}
+
+#[cfg(not(target_arch = "aarch64"))]
+fn synchronize() -> bool {
+    true
+}
 
 impl Drop for CodeMemory {
     fn drop(&mut self) {
