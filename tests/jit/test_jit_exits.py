@@ -173,7 +173,8 @@ class Recursion(Case):
 
     def test_threads_whose_stacks_are_too_small_to_compile(self):
         output = run_alone("""
-            import threading
+            import os, threading
+            least = os.sysconf("SC_THREAD_STACK_MIN")  # 16 KiB, but 128 KiB on arm64
             def loop(a, n):
                 total = 0
                 for i in range(n):
@@ -184,7 +185,7 @@ class Recursion(Case):
             def work(): results.append((loop([1, 2, 3], 5000), fib(15)))
             results, entered = [], []
             for size in (32, 64, 128, 1024):
-                threading.stack_size(size * 1024)
+                threading.stack_size(max(size * 1024, least))
                 thread = threading.Thread(target=work)
                 thread.start(); thread.join()
                 entered.append(any(ferrule_jit.stats(function)["entered"] for function in (loop, fib)))
@@ -194,14 +195,15 @@ class Recursion(Case):
 
     def test_recursion_in_a_thread_with_a_tiny_stack(self):
         output = run_alone("""
-            import sys, threading
+            import os, sys, threading
+            least = os.sysconf("SC_THREAD_STACK_MIN")
             sys.setrecursionlimit(10**6)
             def down(n, x): return 0 if n == 0 else down(n - 1, x) + 1
             down(3, 1); ferrule_jit.compile_at_next_call(down); down(3, 1); down(3, 1)
             results = []
             for size in (32, 64, 512):
                 for x in (1, 2**80):
-                    threading.stack_size(size * 1024)
+                    threading.stack_size(max(size * 1024, least))
                     thread = threading.Thread(target=lambda: results.append(down(20_000, x)))
                     thread.start(); thread.join()
             print(set(results), len(results))
