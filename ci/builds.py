@@ -12,7 +12,8 @@ HEAD = """# The builds that are tried
 Each row is written by `ci/matrix --publish NAME`: configured with these flags, built, `make test` and CPython's whole suite beside a stock CPython
 of the same tree and flags. What fails on that too is not counted as failed. CPython's tests that `make test` has are run once, with the whole suite, and
 counted there (rows of commits before dc425b4 have them in both columns). `ci/arm64` writes the row of arm64: cross-built, under qemu's
-emulation, with the tests in C and Python in place of `make test`, and of CPython's those about frames.
+emulation, with the tests in C and Python in place of `make test` (rows of commits after d53cecb with those of `ferrule_jit`), and of CPython's those
+about frames.
 
 | build | flags | commit | when | `make test` | CPython's suite |
 |---|---|---|---|---|---|
