@@ -53,11 +53,13 @@ CARGO = {"CARGO_BUILD_TARGET": "aarch64-unknown-linux-gnu", "CARGO_TARGET_AARCH6
 HERE = "/root/ferrule"
 PYTHON, STOCK = f"{HERE}/build/ferrule/python", f"{HERE}/build/stock/python"
 OWN_TESTS = [name for name in project_tests.python_modules() if name not in ("test_debugger", "test_frames_at_every_instruction")]
-# None of these is left out. There is no gdb, so test_jit_symbols skips the tests of what gdb reads.
+# No module of these is left out. They skip what gdb reads, which is not there, and a limit of memory, which the emulator ignores.
 JIT_TESTS = project_tests.python_modules(project_tests.JIT_TESTS)
 BY_UNITTEST = {*OWN_TESTS, *JIT_TESTS}
 # ferrule_jit, built once for all of them.
 JIT = f"{HERE}/build/jit-packages"
+# In KiB, as the limit that random programs set themselves is ignored too.
+MOST_MEMORY = "8000000"
 HOUR = 3600
 
 
@@ -135,8 +137,9 @@ def run_tests(chroot: Chroot, python: str, name: str) -> tuple[int, str]:
     # Processes have the same numbers in each of these, and name files by them.
     own = f"/tmp/{name}-{'stock' if python == STOCK else 'ferrule'}"
     words = (python, "-m", "unittest", name) if name in BY_UNITTEST else (python, "-m", "test", "--timeout=3000", "--tempdir", own, name)
+    directory, most = ("jit", MOST_MEMORY) if name in JIT_TESTS else ("python", "unlimited")
     done = chroot.run(
-        "sh", "-c", 'mkdir -p "$TMPDIR" && cd "$0" && exec timeout 3600 "$@"', f"{HERE}/tests/{'jit' if name in JIT_TESTS else 'python'}", *words,
+        "sh", "-c", 'mkdir -p "$TMPDIR" && ulimit -v "$1" && shift && cd "$0" && exec timeout 3600 "$@"', f"{HERE}/tests/{directory}", most, *words,
         check=False, seconds=HOUR + 60,
         environment={**CARGO, "FERRULE_PYTHON": PYTHON, "FERRULE_JIT_PACKAGES": JIT, "CC": CC, "FERRULE_TEST_PATIENCE": "10", "TMPDIR": own})
     return done.returncode, (done.stdout + done.stderr).rstrip()

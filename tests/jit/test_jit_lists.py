@@ -538,7 +538,13 @@ class Owned(IteratorCase):
             ferrule_jit.compile_at_next_call(f)
             f(2)
             resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-            found = f(100_000)
-            print(100 < found < 10_000)
+            if resource.getrlimit(resource.RLIMIT_AS) != (1 << 30, 1 << 30):
+                print("none")
+            else:
+                found = f(100_000)
+                print(100 < found < 10_000)
         """
-        self.assertEqual(run_alone(program).strip(), "True")
+        found = run_alone(program).strip()
+        if found == "none":
+            self.skipTest("an emulator takes no limit of memory")
+        self.assertEqual(found, "True")
