@@ -181,6 +181,32 @@ print(json.dumps(codes))
 """)
         self.assertEqual(codes, [0] * 4)
 
+    def test_a_child_of_a_fork_while_it_is_imported(self):
+        """CPython leaves what another thread was importing locked in the child."""
+        code = run_script("evaluator", """
+import json, os, signal, sys, threading, time, ferrule_dynamo
+begun = threading.Event()
+
+class Slow:
+    def find_spec(name, path=None, target=None):
+        if name == "ferrule_dynamo._patching" and not begun.is_set():
+            begun.set()
+            time.sleep(1)       # the fork comes meanwhile
+
+sys.meta_path.insert(0, Slow)
+thread = threading.Thread(target=ferrule_dynamo.__getattr__, args=("installed",))
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    ferrule_dynamo.installed()
+    os._exit(0)
+print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+thread.join()
+""")
+        self.assertEqual(code, 0)
+
     def test_installed_while_another_thread_is_in_a_region(self):
         """The region ends as it would have, and the evaluator with it."""
         seen = run_script("evaluator", EVALUATOR + COMPILES + """

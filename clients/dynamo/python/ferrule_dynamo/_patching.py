@@ -3,10 +3,9 @@
 import contextlib
 import os
 import sys
-import threading
 from types import CodeType, FunctionType
 
-from ferrule_dynamo import _core, _handover, _names, _torch_2_6
+from ferrule_dynamo import _changes, _core, _handover, _names, _torch_2_6
 
 
 def set_c_recursion_limit(limit):
@@ -21,10 +20,7 @@ SERVED_BY = _names.CLASSES | _names.FUNCTIONS | {"set_c_recursion_limit": set_c_
 originals, torch_has = {}, {}
 _names.own += [SERVED_BY, originals, torch_has, globals()]
 
-# Held while the functions are exchanged. A fork waits for that: its child has no thread that would go on with it.
-changes = threading.RLock()
 is_changing = False
-os.register_at_fork(before=changes.acquire, after_in_parent=changes.release, after_in_child=changes.release)
 os.register_at_fork(after_in_child=_core.forked)
 
 
@@ -32,7 +28,7 @@ os.register_at_fork(after_in_child=_core.forked)
 def change():
     """One installation or uninstallation at a time. RuntimeError: one is under way in this thread, which runs a destructor or a signal handler."""
     global is_changing
-    with changes:
+    with _changes:
         if is_changing:
             raise RuntimeError("ferrule_dynamo is being installed or uninstalled")
         is_changing = True
