@@ -17,6 +17,7 @@ import time
 
 def while_threads_compile(seconds, act):
     # Acts again and again; returns what went wrong in the threads.
+    compiled(broken)    # which imports more of torch: several threads at once would find modules half made
     wrong, end = [], time.monotonic() + seconds
 
     def work(n):
