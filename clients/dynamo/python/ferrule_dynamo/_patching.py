@@ -5,7 +5,7 @@ import os
 import sys
 from types import CodeType, FunctionType
 
-from ferrule_dynamo import _changes, _core, _handover, _names, _torch_2_6
+from ferrule_dynamo import _core, _exclusive, _handover, _names, _torch_2_6
 
 
 def set_c_recursion_limit(limit):
@@ -28,7 +28,7 @@ os.register_at_fork(after_in_child=_core.forked)
 def change():
     """One installation or uninstallation at a time. RuntimeError: one is under way in this thread, which runs a destructor or a signal handler."""
     global is_changing
-    with _changes:
+    with _exclusive.lock:
         if is_changing:
             raise RuntimeError("ferrule_dynamo is being installed or uninstalled")
         is_changing = True
