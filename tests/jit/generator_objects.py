@@ -62,7 +62,8 @@ def main(a, b, c):
 """
 ODD = ["del {0}.{1}", "{0}.extra = {2}", "{0}.{1} = None", "{0}.__dict__['{1}'] = {2}", "{0}.__class__ = Derived", "change(a, {0})", "change(i1, {0})",
        "change({2}, {0}) if {0}.K == 3 else None", "{0}.K = {2}", "{0}.other = None", "{0}.items.append({2})", "{0}.items[0] = {2}", "{0}.items = ps",
-       "{0}.items = [{2}]"]
+       "{0}.items = [{2}]", "{0}.{1} = range(3)", "{0}[1] = {2}", "w = [({2}, 1000), range(3)]", "w = max(({2}, v) for v in (1, 2))", "w = ({2}, {0}.put)",
+       "w = [{0}.put({2}), ({2}, 1000)]", "raise IndexError([({2}, 1000), range(3)])"]
 
 
 class ObjectGenerator(Generator):
@@ -81,7 +82,8 @@ class ObjectGenerator(Generator):
                                   "self.y = n; return self.other if n else None", "if self.other is None: return self\n        return self.other.seek(n)"])
         self.method("__getitem__", "n", ["return self.x if self.x > n else None", "return self.items[n]", "return self.x if n else self.y",
                                          "return self.get2(n) + self.x"])
-        self.method("__setitem__", "n, value", ["self.items[n] = value", "self.x = value; self.items[n] = value; self.y = n", "self.y = value; return value"])
+        self.method("__setitem__", "n, value", ["self.items[n] = value", "self.x = value; self.items[n] = value; self.y = n", "self.y = value; return value",
+                                                "self.y = value; return self", "self.items[n] = value; return range(n)"])
         self.run = True
         self.function("main", PARAMETERS, statements=self.rng.randrange(3, 9), written="p, q, ps, a, b, c")
         first = [self.rng.choice(CLASSES) for _ in range(2)]
@@ -132,6 +134,10 @@ class ObjectGenerator(Generator):
                            if self.rng.random() < 0.9 else f"{pad}    node, node.other = node.other, {self.rng.choice(['None', 'p', 'q', 'node'])}"]
         elif kind < (0.88 if self.calm else 0.92):
             odd = self.rng.choice(ODD).format(one, name, value)
+            if len(pad) == 4 and self.rng.random() < 0.4:
+                # So seldom that the rest of the loop stays compiled.
+                self.lines += [f"{pad}for k in range(320):", f"{pad}    {self.rng.choice('xy')} = {one}.{name}", f"{pad}    if k % 64 == 63: {odd}"]
+                return
             self.lines.append(f"{pad}{f'if {self.condition()}: ' if self.rng.random() < 0.7 and '=' not in odd[:1] else ''}{odd}")
         else:
             self.lines.append(f"{pad}{self.rng.choice(['p, q = q, p', 'p = p.best(q)', 'q = p.other or q', 'q = ps[1]', 'ps[0] = q', 'ps = ps[1:] + ps[:1]'])}")

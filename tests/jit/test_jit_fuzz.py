@@ -25,6 +25,7 @@ class Programs(unittest.TestCase):
         command = [sys.executable, FUZZ, "--packages", jit_support.packages(), *options]
         done = subprocess.run(command, capture_output=True, text=True, cwd=jit_support.HERE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("panicked at", done.stderr)
         found = re.match(r"(\d+) programs, (\d+) calls, (\d+) programs compiled \(\d+ %\), (\d+) entries, (\d+) exits, 0 differences", done.stdout)
         return [int(number) for number in found.groups()]
 

@@ -109,7 +109,8 @@ class Plugin(unittest.TestCase):
 
     def test_a_profile_that_is_being_made(self):
         (self.directory / "test_it.py").write_text(TESTS)
-        said = self.run_python("-m", "ferrule_profiler", "--quiet", "-o", "whole.prof", "-m", "pytest", "-p", PLUGIN, "--ferrule-profile", "test_it.py", status=4)
+        said = self.run_python("-m", "ferrule_profiler", "--quiet", "-o", "x.prof", "-m", "pytest", "-p", PLUGIN, "--ferrule-profile", "test_it.py",
+                               status=4)
         self.assertIn("a profile is being made already", said)
 
     def test_tests_that_profile(self):
