@@ -208,6 +208,24 @@ class Closures(ClosureCase):
         self.assertEqual(f(5), 40)
         self.assertEqual(f(6), 50)
 
+    def test_a_loop_only_reads_what_its_callee_stores(self):
+        for condition, body in (("bump() < n", "i += 1"), ("i < n", "i += bump() > 0"), ("n > (i % (bump() or 1))", "i += 1")):
+            made = define(f"""
+                def f(n):
+                    def bump():
+                        nonlocal z
+                        z += 1
+                        return z
+                    z = i = 0
+                    while {condition}:
+                        {body}
+                        if z >= 3000: return i, z
+                    return i, z
+            """).f
+            for _ in range(3):
+                self.assertEqual(made(5000), (3000, 3000), condition)
+            self.assertGreater(self.jit.stats(made)["entered"], 0)
+
     def test_another_function_is_put_into_the_cell(self):
         space = define("""
             def make():

@@ -870,7 +870,7 @@ impl Resolve for Resolver<'_, '_> {
             let stored = |d: &Rc<Dependency>| {
                 d.is_in(&self.globals) && outer.stores_global(&d.name(function.py()))
             };
-            if compiled.uses_cells && outer.keeps_cells() {
+            if compiled.uses_cells && outer.keeps_cells(compiled.stores_cells) {
                 outer.share_cells();
                 return Err("a function is called that may use a variable which is assigned".into());
             }

@@ -144,10 +144,11 @@ impl Outer {
         self.variables.iter().filter(kept).any(|variable| variable.stored)
     }
 
-    /// Whether compiled code has variables that are stored, and of which cells learn when it is left.
-    pub fn keeps_cells(&self) -> bool {
+    /// Whether compiled code has variables of cells which it stores, or a function that it calls: cells learn of them when it is left.
+    pub fn keeps_cells(&self, callee_stores: bool) -> bool {
         let is_cell = |variable: &Variable| matches!(variable.home, Home::Cell(_));
-        !self.shared.get() && self.variables.iter().any(|v| v.stored && is_cell(v))
+        !self.shared.get()
+            && self.variables.iter().any(|v| (v.stored || callee_stores) && is_cell(v))
     }
 
     /// From now on such variables are in their cells all the time.
