@@ -42,7 +42,7 @@ def run(options, seed, count, loops):
         totals = json.loads(done.stdout)
     except ValueError:
         totals = None
-    # The function is not compiled then, and all goes on.
+    # After a panic of the compiler the function is interpreted, and its results are right.
     good = done.returncode == 0 and "panicked at" not in done.stderr
     return totals, "" if good else f"{' '.join(command)}\nexit code {done.returncode}\n{done.stdout}\n{done.stderr}"
 
