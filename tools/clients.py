@@ -49,8 +49,8 @@ def is_rust(client: Path) -> bool:
 
 def for_cargo(python: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not NOT_FOR_CARGO.match(name)}
-    machine = machine_of(python)
-    if machine == os.environ.get("CARGO_BUILD_TARGET"):
+    machine = os.environ.get("CARGO_BUILD_TARGET")
+    if machine and machine == machine_of(python):
         variable = f"CARGO_TARGET_{machine.upper().replace('-', '_')}_LINKER"
         kept |= {name: os.environ[name] for name in ("CARGO_BUILD_TARGET", variable) if name in os.environ}
     home = Path(kept.get("CARGO_HOME") or Path.home() / ".cargo")
