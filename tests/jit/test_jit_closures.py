@@ -226,6 +226,29 @@ class Closures(ClosureCase):
                 self.assertEqual(made(5000), (3000, 3000), condition)
             self.assertGreater(self.jit.stats(made)["entered"], 0)
 
+    def test_code_that_keeps_a_variable_beside_code_whose_callee_stores_it(self):
+        # What is compiled first does not reach the call; what is compiled next leaves the variable in its cell; then the first again.
+        made = define("""
+            def f(a):
+                def bump():
+                    nonlocal z
+                    z += 1
+                    return z
+                z = 0.5
+                seen = i = 0
+                while i < 4000:
+                    i += 1
+                    z = z + 2
+                    if a is not None:
+                        seen += bump() > 0
+                        if i == 3000: a = None
+                return i, z, seen
+        """).f
+        for _ in range(3):
+            self.assertEqual(made(None), (4000, 8000.5, 0))
+            self.assertEqual(made(1.5), (4000, 11000.5, 3000))
+        self.assertGreater(self.jit.stats(made)["entered"], 0)
+
     def test_another_function_is_put_into_the_cell(self):
         space = define("""
             def make():

@@ -73,6 +73,7 @@ class Programs(unittest.TestCase):
         program = fuzz.Program(1)
         program.text = "x >> 0"
         self.assertTrue(fuzz.is_same(program, "int 5000 13 []", "int 5000 13 [1]"))
+        self.assertTrue(fuzz.is_same(program, "int -5000 []", "int -5000 [0]"))
         self.assertTrue(fuzz.is_same(program, "int 5000 13 [] ['[int 1 1]'] []", "int 5000 13 [0, 1] ['[int 1 1]'] []"))
         for was, wanted in (("int 5000 13 [1]", "int 5000 13 []"), ("int 5000 13 []", "int 5001 13 [1]"), ("int 5000 13 [1]", "int 5000 13 [0]"),
                             ("float 0.5 []", "float 0.5 [0]"), ("list [] []", "list [] [0]")):

@@ -321,6 +321,7 @@ fn translate(
             natural: start.natural.to_vec(),
             start: start.unit,
             outer: start.outer.cloned(),
+            shares_cells: outside.shared,
             returns: returned,
             dependencies,
             globals: globals.as_ptr() as usize,

@@ -28,6 +28,8 @@ pub struct Compiled {
     pub is_entered: bool,
     /// Of a loop.
     pub outer: Option<Rc<Outer>>,
+    /// Its variables in cells are there all the time.
+    pub shares_cells: bool,
     pub returns: Option<Kind>,
     pub dependencies: Vec<Rc<Dependency>>,
     /// The addresses of the dicts of the function that it was compiled for.

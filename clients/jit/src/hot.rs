@@ -125,7 +125,7 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     }
     let slots = local_count(hot);
     let outside: Vec<_> = objects.drain(slots..slots + outside.len()).collect();
-    outer.write(hot, &globals, &outside);
+    outer.write(hot, &globals, &outside, compiled.shares_cells);
     write(hot, exit, objects);
     // Destructors find the frame's variables, and the globals and cells, as they are now; what they change stays changed.
     // SAFETY: attached, and the code that has left is kept; the slots have references of their own.

@@ -151,7 +151,7 @@ impl Outer {
             && self.variables.iter().any(|v| (v.stored || callee_stores) && is_cell(v))
     }
 
-    /// From now on such variables are in their cells all the time.
+    /// In what is compiled from now on such variables are in their cells all the time.
     pub fn share_cells(&self) {
         self.shared.set(true);
     }
@@ -217,12 +217,14 @@ impl Outer {
     }
 
     /// Writes the values that were stored, of which it takes over the references. They were numbers or None, and are, so no code of
-    /// the program runs; and no key is new, so nothing is allocated.
+    /// the program runs; and no key is new, so nothing is allocated. `shares_cells`: what was compiled does, which other code of the
+    /// loop may not do.
     pub fn write(
         &self,
         hot: &HotLoop<'_, '_>,
         globals: &Bound<'_, PyDict>,
         values: &[*mut PyObject],
+        shares_cells: bool,
     ) {
         for (variable, value) in self.variables.iter().zip(values) {
             // SAFETY: attached; the value is NULL or an owned reference, which is released below.
@@ -230,7 +232,7 @@ impl Outer {
                 match &variable.home {
                     _ if !variable.stored => {}
                     Home::Global(_, name) => write_global(globals.as_ptr(), name.as_ptr(), *value),
-                    Home::Cell(_) if self.shared.get() => {}
+                    Home::Cell(_) if shares_cells => {}
                     Home::Cell(slot) => {
                         if let Ok(Some(cell)) = hot.local(*slot) {
                             PyCell_Set(cell.as_ptr(), *value);
