@@ -252,13 +252,18 @@ if with_framecore:
     assert stats["chunks_pushed"] > 1 and stats["bytes_high_water"] > 10_000 * 10 * 8, stats
 '''
 
+# CPython 3.13 cannot create interpreters in two threads at once (python/cpython#109700).
+lock = threading.Lock()
+
 def in_interpreter(config, code=CODE):
-    interpreter = _interpreters.create(config)
+    with lock:
+        interpreter = _interpreters.create(config)
     try:
         failure = _interpreters.exec(interpreter, code, {"with_framecore": not ON_STOCK, "depth_through_c": DEPTH_THROUGH_C})
         assert failure is None, failure.formatted
     finally:
-        _interpreters.destroy(interpreter)
+        with lock:
+            _interpreters.destroy(interpreter)
 """
 
     def test_deep_recursion_works_in_subinterpreters_of_both_kinds(self):
