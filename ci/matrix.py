@@ -5,7 +5,8 @@
     ci/matrix NAME...          these builds, one after the other; an hour and a half each
     ci/matrix --publish NAME   and write the rows to docs/builds.md
     ci/matrix --quick NAME     the project's tests of frames alone, and none of CPython's: half an hour
-    ci/matrix --short NAME     a smaller part, which needs no stock build beside: ten minutes
+    ci/matrix --short NAME     a smaller part, which needs no stock build beside: ten minutes. Of the Python tests that is a third,
+                               which moves on by one with every fourth commit
 
 Each is built from the last commit, in a clone of its own below build/matrix, which is kept and used again; so is a stock CPython
 of the same tree and flags. What fails there too is no failure here. Some are built in a Debian 13 (root, debootstrap), which is
@@ -50,8 +51,14 @@ class Place:
     def prepare(self) -> None:
         at_last_commit(ROOT, self.directory)
 
+    def git(self, *words: str) -> str:
+        return subprocess.run(["git", *words], cwd=self.directory, capture_output=True, text=True, check=True).stdout.strip()
+
     def commit(self) -> str:
-        return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=self.directory, capture_output=True, text=True, check=True).stdout.strip()
+        return self.git("rev-parse", "--short", "HEAD")
+
+    def commits(self) -> int:
+        return int(self.git("rev-list", "--count", "HEAD"))
 
     def command(self, words: tuple[str, ...], file: IO[str]) -> int:
         # What was chosen for the clone that this runs in is not for that one.
@@ -105,8 +112,10 @@ def attempt(name: str, groups: tuple[str, ...]) -> tuple[Counts, str]:
     build, logs = BUILDS[name], BELOW / "logs"
     place = Place(name) if build.debian is None else PlaceInDebian(name, build.debian)
     place.prepare()
-    beside = () if groups == SHORT else ("--stock", "build/stock/python")
-    steps = [("configure", "./configure", *build.flags), ("make", "make"), *([("make-stock", "make", "stock")] if beside else [])]
+    beside: tuple[str, ...] = ("--stock", "build/stock/python")
+    if groups == SHORT:
+        beside = ("--part", str(place.commits() // 4 % 3 + 1), "3")
+    steps = [("configure", "./configure", *build.flags), ("make", "make"), *([("make-stock", "make", "stock")] if groups != SHORT else [])]
     for what, *words in steps:
         status, said = place.run(logs / f"{name}-{what}.log", *words)
         if status != 0:

@@ -249,7 +249,8 @@ def group_c(options):
 
 
 def group_python(options):
-    names = [name for name in python_modules() if name not in C_MODULES]
+    first, step = options.part
+    names = [name for name in python_modules() if name not in C_MODULES][first - 1::step]
     return run_unittest("python", options.python, PYTHON_TESTS, names, stock_environment(options))
 
 
@@ -561,6 +562,8 @@ def parse_arguments():
                         help="how to build the stock one, when it is needed and not there (build/stock/python)")
     parser.add_argument("--groups", default=",".join(DEFAULT_GROUPS),
                         help=f"some of {', '.join(GROUPS)} (default %(default)s)")
+    parser.add_argument("--part", nargs=2, type=positive, default=(1, 1), metavar=("K", "N"),
+                        help="of the modules of the group python each Nth one, from the Kth on (default: all)")
     parser.add_argument("--suite", nargs="?", const="whole", choices=("whole", "rest"),
                         help="CPython's test suite instead, whole or without the files of the group cpython")
     parser.add_argument("--jobs", type=positive, default=2, help="processes for CPython's tests (default %(default)s)")
