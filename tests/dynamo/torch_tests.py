@@ -97,7 +97,7 @@ class Run:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("TORCH", "FERRULE", "PYTHON"))}
         headers = subprocess.check_output([self.python, "-c", "import os, sysconfig; print(os.path.dirname(sysconfig.get_config_h_filename()))"], text=True)
         return kept | {"FERRULE_DYNAMO": str(WAYS.index(way)), "TMPDIR": scratch, "TORCHINDUCTOR_CACHE_DIR": scratch, "CPATH": headers.strip(),
-                       "OMP_NUM_THREADS": "1"}
+                       "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
     def module(self, way, module, tests=()):
         """{test: outcome}"""

@@ -84,6 +84,12 @@ class ObjectGenerator(Generator):
                                          "return self.get2(n) + self.x"])
         self.method("__setitem__", "n, value", ["self.items[n] = value", "self.x = value; self.items[n] = value; self.y = n", "self.y = value; return value",
                                                 "self.y = value; return self", "self.items[n] = value; return range(n)"])
+        for name in ("__add__", "__rmul__", "__sub__", "__lt__", "__eq__"):
+            if self.rng.random() < 0.8:
+                body = ["return self.x < other.x", "return self.y == other", "self.y = 1; return self.x > 2", "return other"]
+                if name not in ("__lt__", "__eq__"):
+                    body = ["return self.x", "return self.x + self.get2(1)", "self.x = self.x + self.y; return self.y", "self.put(3); return other", "return self"]
+                self.method(name, "other", [*body, "return NotImplemented if isinstance(other, Slotted) else self.x", "self.y = 2; return NotImplemented"])
         self.run = True
         self.function("main", PARAMETERS, statements=self.rng.randrange(3, 9), written="p, q, ps, a, b, c")
         first = [self.rng.choice(CLASSES) for _ in range(2)]
@@ -102,6 +108,7 @@ class ObjectGenerator(Generator):
         one, number = self.rng.choice("ppq") if self.rng.random() < 0.8 else self.instance(), super().atom(names)
         return self.rng.choice([f"{one}.{self.rng.choice(ATTRIBUTES)}"] * 5 + [f"{one}.get({number})"] * 2 + [
             f"{one}.K", f"{one}[{self.rng.choice('01')}]", f"{one}.items[{self.rng.choice('012')}]", f"isinstance({one}, {self.rng.choice(CLASSES)})",
+            f"({one} {self.rng.choice(['+', '-', '<', '==', '!='])} {self.rng.choice(['p', 'q', number])})", f"{number} * {one}", f"({one} + {number}) * 1",
             f"{one}.put({number})" if self.rng.random() < 0.3 else "1", f"{one}.twice" if self.rng.random() < 0.1 else "2"])
 
     def assign(self, pad):

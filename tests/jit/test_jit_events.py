@@ -65,7 +65,7 @@ FOOTER = """
     assert not IS_COMPILED or entered >= 50, entered
 """
 
-# An event is in `__init__`, in a method and what it calls, in `__getitem__`, and in `__setitem__`.
+# An event is in `__init__`, in a method and what it calls, in `__getitem__`, in `__add__`, and in `__setitem__`.
 CALLS = """
 class P:
     k = 1
@@ -80,6 +80,9 @@ class P:
     def __getitem__(self, i):
         t = i + self.x
         return t + self.b[2]
+    def __add__(self, i):
+        t = i - self.x
+        return t + self.b[1]
     def __setitem__(self, i, v):
         self.b[3] = v
         self.y = i + self.b[3]
@@ -94,6 +97,7 @@ def f(n, p, box, new, at):
         p.b = box
         t += p.m(1, box)
         t += p[i]
+        t += p + i
         p[i] = t & 255
         t &= 65535
         if i >= at: box[(i - at) & 3] = new[(i - at) & 3]
@@ -185,7 +189,7 @@ IN_CALLEES = """
             exec(compile(SOURCE, "source", "exec"), names)
             f, P, inner = (names[name] for name in ("f", "P", "inner"))
             p = names["p"] = P(1, [0] * 4)
-            functions = f, inner, P.__init__, P.m, P.__getitem__, P.__setitem__
+            functions = f, inner, P.__init__, P.m, P.__getitem__, P.__add__, P.__setitem__
             hot(*functions)
             f(10, p, [0] * 4, [0] * 4, 100)
             hot(*functions)

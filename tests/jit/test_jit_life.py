@@ -244,7 +244,8 @@ class Memory(Case):
                 return t
             f(3); ferrule_jit.compile_at_next_call(f); f(3); f(3)
             assert ferrule_jit.stats(f)["entered"], ferrule_jit.explain(f)
-            print([line for line in open("/proc/self/maps") if "wx" in line.split()[1]])
+            with open("/proc/self/maps") as maps:
+                print([line for line in maps if "wx" in line.split()[1]])
         """)
         self.assertEqual(output, "[]\n")
 

@@ -21,7 +21,8 @@ PROGRAM = """
     count(500); ferrule_jit.compile_at_next_call(count); count(5)
     def named():
         path = f"/tmp/perf-{os.getpid()}.map"
-        entries = [line.split(" ", 2) for line in open(path)]
+        with open(path) as file:
+            entries = [line.split(" ", 2) for line in file]
         os.unlink(path)
         return sorted((name.strip(), size == format(of_size, "x")) for _, size, name in entries if "jit::" in name
                       for of_size in [sizes["loop in line" in name]])

@@ -16,6 +16,7 @@ use crate::lists;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
 use crate::methods;
+use crate::operators;
 use crate::outer::{Outer, Outside};
 use crate::parts;
 use crate::phis;
@@ -448,6 +449,32 @@ impl<'py, 'a> Resolver<'py, 'a> {
         Ok(())
     }
 
+    /// Looks at the class of an operator's other operand, whose method is asked before or after that of the first one.
+    fn other_operand(
+        &mut self,
+        class: &Bound<'py, PyType>,
+        other: usize,
+        method: &Bound<'py, PyString>,
+    ) -> Result<(), String> {
+        let (other, version) = self.class(other)?;
+        // SAFETY: two types.
+        let is_below =
+            unsafe { ffi::PyType_IsSubtype(other.as_type_ptr(), class.as_type_ptr()) } != 0;
+        if is_below && !other.is(class) {
+            return Err("an operator of an instance and one of a subclass".into());
+        }
+        let found = instances::in_class(&other, method)?;
+        let is_plain = |found: &Bound<'_, PyAny>| {
+            // What `object` has for comparisons returns NotImplemented.
+            found.cast_exact::<PyFunction>().is_ok()
+                || found.get_type_ptr() == std::ptr::addr_of_mut!(ffi::PyWrapperDescr_Type)
+        };
+        if !found.as_ref().is_none_or(is_plain) {
+            return Err(format!("{method} that is no function"));
+        }
+        self.depend_on_class(&other, version, other.as_any())
+    }
+
     /// An object whose address was resolved before, and which a dependency keeps in its place.
     fn object(&self, address: usize) -> Bound<'py, PyAny> {
         let pointer = address as *mut pyo3::ffi::PyObject;
@@ -521,7 +548,8 @@ impl<'py, 'a> Resolver<'py, 'a> {
         let known = value.cast::<PyFunction>().is_ok()
             || value.cast::<PyModule>().is_ok()
             || value.cast::<PyCFunction>().is_ok()
-            || value.cast::<PyType>().is_ok();
+            || value.cast::<PyType>().is_ok()
+            || value.is(value.py().NotImplemented());
         if plain || known {
             return Ok(literal);
         }
@@ -615,17 +643,32 @@ impl Resolve for Resolver<'_, '_> {
         Ok(found.as_ptr() as usize)
     }
 
-    fn special(&mut self, class: usize, name: Special) -> Result<usize, String> {
+    fn special(
+        &mut self,
+        class: usize,
+        special: Special,
+        other: Option<&Kind>,
+    ) -> Result<usize, String> {
         let (class, version) = self.class(class)?;
-        let names = parts::names(class.py());
-        let name = match name {
-            Special::GetItem => &names.get_item,
-            Special::SetItem => &names.set_item,
+        let py = class.py();
+        let (name, of_other) = match special {
+            Special::GetItem => (&parts::names(py).get_item, None),
+            Special::SetItem => (&parts::names(py).set_item, None),
+            _ => operators::methods(py, special).ok_or("internal: no such operator")?,
         };
-        let found = instances::in_class(&class, name.bind(class.py()))?;
+        if let Special::Binary { in_place: true, operator } = special {
+            let own = operators::in_place(py, operator).ok_or("internal: no such operator")?;
+            if instances::in_class(&class, own.bind(py))?.is_some() {
+                return Err(format!("{} of an instance", own.bind(py)));
+            }
+        }
+        let found = instances::in_class(&class, name.bind(py))?;
         let found = found.filter(|found| found.cast_exact::<PyFunction>().is_ok());
-        let found = found.ok_or("an item of an instance")?;
+        let found = found.ok_or_else(|| format!("an instance without {}", name.bind(py)))?;
         self.depend_on_class(&class, version, &found)?;
+        if let (Some(of_other), Some(Kind::Instance(other))) = (of_other, other) {
+            self.other_operand(&class, *other, of_other.bind(py))?;
+        }
         Ok(found.as_ptr() as usize)
     }
 
@@ -888,7 +931,8 @@ impl Resolve for Resolver<'_, '_> {
         let may_store = stores || calls_back != usize::MAX;
         self.callees.push(compiled);
         let own = Callee::in_progress(table, parameters, closure);
-        let recurs = false;
-        Ok(Callee { returns, stores, may_store, uses_cells, stores_cells, recurs, ..own })
+        let (recurs, calls_back) = (false, calls_back != usize::MAX);
+        let cells = Callee { uses_cells, stores_cells, ..own };
+        Ok(Callee { returns, stores, may_store, recurs, calls_back, ..cells })
     }
 }

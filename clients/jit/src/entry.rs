@@ -4,11 +4,13 @@ use crate::bind::gather;
 use crate::compile::compile;
 use crate::compiled::Compiled;
 use crate::context::{Context, Outcome, LEFT};
+use crate::continuation::Continuation;
 use crate::depend::{observers, unobserved};
 use crate::exit;
 use crate::instances;
 use crate::kind::{Kind, FLOAT, INT};
 use crate::lower::MOST_ARGUMENTS;
+use crate::operators;
 use crate::parts;
 use crate::python::{int_value, CodeObject, PyFunction_SetVectorcall, ThreadState, PENDING};
 use crate::record::{self, count, Observers, Record};
@@ -222,7 +224,8 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
     ORIGINAL.store(own, Ordering::Relaxed);
     parts::names(py);
     instances::prepare(py)?;
-    py.get_type::<exit::Continuation>();
+    operators::prepare(py);
+    py.get_type::<Continuation>();
     stack::prepare(py);
     Ok(())
 }

@@ -2,20 +2,19 @@
 
 use crate::containers::kind_of;
 use crate::context::{Context, Left};
+use crate::continuation::Continuation;
 use crate::instances;
 use crate::iterators;
 use crate::kind::Kind;
 use crate::python::PyCell_New;
 use crate::record;
+use crate::resolve::Special;
 use crate::slot::{Cause, Exit, Slot};
 use framehook::raw::{Api, Record};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::Mutex;
 
 /// Objects for the slots of one frame. Equal slots share one: a value in two variables is one object.
 struct Boxes<'a> {
@@ -271,7 +270,8 @@ pub unsafe fn resume(left: &Left, exit: &Exit, inner: &[Left]) -> *mut PyObject 
         // SAFETY: attached, and an object that is alive, says the caller.
         frames.instance = Some(unsafe { Bound::from_borrowed_ptr(py, instance) }.unbind());
     }
-    match Bound::new(py, Continuation(Mutex::new(Some(frames)))) {
+    frames.special = exit.special;
+    match Bound::new(py, Continuation::of(frames)) {
         Ok(made) => made.into_ptr(),
         Err(error) => {
             error.restore(py);
@@ -281,15 +281,17 @@ pub unsafe fn resume(left: &Left, exit: &Exit, inner: &[Left]) -> *mut PyObject 
 }
 
 /// Frames of the interpreter in the place of those that compiled code has left. They own what is in their slots.
-struct Frames {
+pub struct Frames {
     records: Vec<Record>,
     slots: Vec<Vec<*mut PyObject>>,
     /// What the innermost one gets as the result of its call, or NULL.
     value: *mut PyObject,
     /// There was memory for all of it.
     complete: bool,
-    /// What a call of its class returns in the place of what `__init__` does.
-    instance: Option<Py<PyAny>>,
+    /// What a call of its class returns in the place of what `__init__` does, or the operand whose method it is.
+    pub instance: Option<Py<PyAny>>,
+    /// The method of that operand.
+    pub special: Option<Special>,
 }
 
 // SAFETY: objects of the interpreter, used by attached threads alone.
@@ -307,7 +309,8 @@ impl Frames {
         let is_resumed = |left: &Left| exit(left).is_some_and(|exit| exit.resumes.is_some());
         let (inner, mut frames) = log.split_at(log.iter().rposition(is_resumed).unwrap_or(0));
         let (value, instance) = (std::ptr::null_mut(), None);
-        let mut made = Self { records: vec![], slots: vec![], value, complete: true, instance };
+        let (records, slots, special) = (vec![], vec![], None);
+        let mut made = Self { records, slots, value, complete: true, instance, special };
         let innermost = frames.first().and_then(|left| Some((left, exit(left)?)));
         if let Some((left, exit)) = innermost.filter(|(_, exit)| exit.cause == Cause::Return) {
             let mut returned = Vec::new();
@@ -351,7 +354,7 @@ impl Frames {
     ///
     /// # Safety
     /// Attached, and no exception is set.
-    unsafe fn run(mut self) -> *mut PyObject {
+    pub unsafe fn run(mut self) -> *mut PyObject {
         let value = std::mem::replace(&mut self.value, std::ptr::null_mut());
         if self.records.is_empty() && self.complete {
             return value;
@@ -386,43 +389,4 @@ impl Drop for Frames {
 /// Puts an object into a slot, and returns what was there.
 pub fn replace(slots: &mut [*mut PyObject], index: usize, object: *mut PyObject) -> *mut PyObject {
     slots.get_mut(index).map_or(object, |slot| std::mem::replace(slot, object))
-}
-
-/// In the place of a callable, or of a container: its call, or its item, is the result of frames that were left.
-#[pyclass(frozen, module = "ferrule_jit")]
-pub struct Continuation(Mutex<Option<Frames>>);
-
-#[pymethods]
-impl Continuation {
-    #[pyo3(signature = (*_arguments, **_names))]
-    fn __call__<'py>(
-        &self,
-        py: Python<'py>,
-        _arguments: &Bound<'py, PyTuple>,
-        _names: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let frames = self.0.lock().ok().and_then(|mut place| place.take());
-        let frames = frames.ok_or_else(|| PyRuntimeError::new_err("it was continued already"))?;
-        let mut frames = frames;
-        let instance = frames.instance.take();
-        // SAFETY: attached, in a call; a new reference, or NULL with an exception.
-        let result = unsafe { Bound::from_owned_ptr_or_err(py, frames.run()) }?;
-        match instance {
-            None => Ok(result),
-            Some(instance) if result.is_none() => Ok(instance.into_bound(py)),
-            Some(_) => {
-                let name = result.get_type().qualname()?;
-                Err(PyTypeError::new_err(format!("__init__() should return None, not '{name}'")))
-            }
-        }
-    }
-
-    fn __getitem__<'py>(&self, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let py = index.py();
-        self.__call__(py, &PyTuple::empty(py), None)
-    }
-
-    fn __setitem__(&self, index: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.__getitem__(index).map(drop)
-    }
 }

@@ -122,6 +122,8 @@ pub struct Callee {
     pub returns: Option<Kind>,
     /// It is being compiled.
     pub recurs: bool,
+    /// It calls what is being compiled.
+    pub calls_back: bool,
     /// It changes objects that others may refer to. Of a function that is being compiled that is not known yet.
     pub stores: bool,
     /// It does so, or is or calls a function that is being compiled.
@@ -142,6 +144,7 @@ impl Callee {
             parameters: parameters.to_vec(),
             returns: None,
             recurs: true,
+            calls_back: true,
             stores: false,
             may_store: true,
             closure,
@@ -159,11 +162,22 @@ pub enum Usage {
     Store,
 }
 
-/// A method that an instruction calls.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A method that an instruction calls. Operators by their number in BINARY_OP, or in `opcode.cmp_op`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Special {
     GetItem,
     SetItem,
+    Negative,
+    Binary {
+        operator: u32,
+        in_place: bool,
+    },
+    /// Of the right operand, where the left one is no instance.
+    Reflected {
+        operator: u32,
+        in_place: bool,
+    },
+    Comparison(u32),
 }
 
 /// Where an attribute of an instance is.
@@ -192,8 +206,8 @@ pub trait Resolve {
     fn instance_attribute(&mut self, class: usize, name: u32, usage: Usage) -> Result<Attribute>;
     /// The `__init__` of a class whose instances are made by nothing but that.
     fn init(&mut self, class: usize) -> Result<usize>;
-    /// The function that instances of a class have for an instruction.
-    fn special(&mut self, class: usize, name: Special) -> Result<usize>;
+    /// The function that instances of a class have for an instruction, whose other operand is of a kind.
+    fn special(&mut self, class: usize, name: Special, other: Option<&Kind>) -> Result<usize>;
     /// That instances of a class are true, since it does not say what they are.
     fn is_true(&mut self, class: usize) -> Result<()>;
     /// Whether values of a kind are instances of a class.

@@ -1,6 +1,7 @@
 //! How a slot of a frame is made of the words that compiled code has left.
 
 use crate::kind::Kind;
+use crate::resolve::Special;
 
 /// Where the words of a value are in the buffer of an exit.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -126,8 +127,10 @@ pub struct Exit {
     pub callee: Slot,
     /// For a call in progress that the interpreter makes again: which value of the stack is replaced by what continues it (`Continuation`).
     pub resumes: Option<usize>,
-    /// For a call of a class: the instance, whose `__init__` is in progress.
+    /// For a call of a class: the instance, whose `__init__` is in progress. For an operator: the operand whose method is.
     pub instance: Slot,
+    /// The method of that operand.
+    pub special: Option<Special>,
     /// The words that are references of the frame's own, to be released when the slots have theirs.
     pub owned: Vec<u16>,
     /// The instruction loads this attribute of the instance on top of the stack, which was not seen as `None` and as something else.

@@ -213,7 +213,7 @@ impl Lowering<'_, '_> {
         arguments: &[Val],
         operand: usize,
     ) -> Result<Flow> {
-        let (result, stores) = self.call_compiled(target, function, arguments, operand, false)?;
+        let (result, stores) = self.call_compiled(target, function, arguments, operand, None)?;
         self.stack.push(result);
         if stores {
             self.release_after_call();
@@ -221,16 +221,25 @@ impl Lowering<'_, '_> {
         Ok(Flow::Next)
     }
 
-    /// An instruction that calls a method of the class of the object below so many values: its result, and whether it may have stored something.
+    /// What an instruction takes from the stack is secured if it is a call of a method of an instance.
+    pub(super) fn before_special(&mut self, count: usize) {
+        self.secure();
+        self.taken = self.before_consuming(count);
+    }
+
+    /// An instruction that calls a method of the class of the object that is `depth` from the top: its result, and whether it may have
+    /// stored something.
     pub(super) fn call_special(
         &mut self,
         name: Special,
         object: Val,
         arguments: &[Val],
+        depth: usize,
     ) -> Result<(Val, bool)> {
         let Kind::Instance(class) = object.kind else { return self.refuse("an item", &[&object]) };
-        let address = self.resolve.special(class, name)?;
-        let operand = self.before.1.len().checked_sub(2).ok_or("internal: no operands")?;
+        let other = arguments.first().map(|argument| &argument.kind);
+        let address = self.resolve.special(class, name, other)?;
+        let operand = self.before.1.len().checked_sub(depth).ok_or("internal: no operands")?;
         let target = Target::Known(address);
         let arguments: Vec<Val> =
             std::iter::once(object).chain(arguments.iter().cloned()).collect();
@@ -238,7 +247,7 @@ impl Lowering<'_, '_> {
             arguments.into_iter().map(|value| self.as_object(value)).collect::<Vec<_>>();
         let arguments = self.parameters(target, &arguments, &[])?;
         let function = Val::plain(Kind::Constant(address));
-        self.call_compiled(target, &function, &arguments, operand, true)
+        self.call_compiled(target, &function, &arguments, operand, Some(name))
     }
 
     /// Makes the instance in the place of the first argument if a class is called. All that may leave before the call has been looked at.
@@ -258,14 +267,14 @@ impl Lowering<'_, '_> {
         Ok(Some(Val { owned: true, ..first.clone() }))
     }
 
-    /// A call of a compiled function, without a frame. `is_special`: the instruction is no call, so no frame of the interpreter can wait there.
+    /// A call of a compiled function, without a frame. `special`: the instruction is no call, so no frame of the interpreter can wait there.
     fn call_compiled(
         &mut self,
         target: Target,
         function: &Val,
         arguments: &[Val],
         operand: usize,
-        is_special: bool,
+        special: Option<Special>,
     ) -> Result<(Val, bool)> {
         if let Some(iterator) = arguments.iter().find(|argument| argument.kind.is_iterator()) {
             return self.refuse("a call", &[iterator]);
@@ -275,6 +284,11 @@ impl Lowering<'_, '_> {
         let callee = self.resolve.callee(target, &kinds, &mut believed);
         self.returns = believed;
         let callee = callee?;
+        let is_operator = !matches!(special, None | Some(Special::GetItem | Special::SetItem));
+        if is_operator && callee.calls_back {
+            // The interpreter counts levels of C for it.
+            return Err("recursion through an operator".into());
+        }
         let in_expression = self.restart.is_some();
         if callee.stores_cells && in_expression {
             return Err("a call of a function that changes variables, for a generator".into());
@@ -282,7 +296,7 @@ impl Lowering<'_, '_> {
         if callee.stores && in_expression {
             return Err("a call of a function that changes containers, for a generator".into());
         }
-        if !is_special && !callee.may_store {
+        if special.is_none() && !callee.may_store {
             // If the callee may store something, the guard is behind the call (`release_after_call`).
             let taken = self.taken.clone();
             self.may_release(&taken);
@@ -348,7 +362,7 @@ impl Lowering<'_, '_> {
             return Err("internal: a call without results".into());
         };
         // The callee has exited, or its result does not fit: this frame exits too, with `instr_ptr` at the CALL.
-        let repeats = self.source.repeats_calls || is_special || instance.is_some();
+        let repeats = self.source.repeats_calls || special.is_some() || instance.is_some();
         let ((locals, stack), beside) = if repeats {
             (self.before.clone(), instance.iter().cloned().collect())
         } else {
@@ -362,7 +376,9 @@ impl Lowering<'_, '_> {
             let resumes = repeats && (stores || !self.source.repeats_calls);
             let pending = self.pending.last_mut().ok_or("internal: no exit")?;
             pending.resumes = resumes.then_some(operand);
-            pending.instance.clone_from(&instance);
+            pending.instance =
+                instance.clone().or(arguments.first().filter(|_| is_operator).cloned());
+            pending.special = special;
             exit
         };
         let go_on = self.b.create_block();

@@ -5,18 +5,17 @@ use crate::kind::{Kind, Val};
 use crate::resolve::{Result, Special};
 
 impl Lowering<'_, '_> {
-    /// What an instruction takes from the stack, the container below the top, is secured if it is a call of a method of an instance.
-    fn before_special(&mut self, count: usize) {
+    /// The container is below the top.
+    fn before_item(&mut self, count: usize) {
         let container = self.stack.len().checked_sub(2).and_then(|place| self.stack.get(place));
         if matches!(container, Some(Val { kind: Kind::Instance(_), .. })) {
-            self.secure();
-            self.taken = self.before_consuming(count);
+            self.before_special(count);
         }
     }
 
     /// `container[index]`.
     pub(super) fn subscript(&mut self) -> Result<Flow> {
-        self.before_special(2);
+        self.before_item(2);
         let (index, container) = (self.pop()?, self.pop()?);
         let container = self.as_object(container);
         let is_known = container.kind.is_container()
@@ -35,7 +34,8 @@ impl Lowering<'_, '_> {
             Kind::Bytes | Kind::ByteArray => self.byte(&container, &index)?,
             Kind::Buffer { format, .. } => self.buffer_item(&container, &index, *format)?,
             Kind::Instance(_) => {
-                let (result, stores) = self.call_special(Special::GetItem, container, &[index])?;
+                let (result, stores) =
+                    self.call_special(Special::GetItem, container, &[index], 2)?;
                 self.stack.push(result);
                 if stores {
                     self.release_after_call();
@@ -50,7 +50,7 @@ impl Lowering<'_, '_> {
 
     /// `container[index] = value`.
     pub(super) fn store_subscript(&mut self) -> Result<Flow> {
-        self.before_special(3);
+        self.before_item(3);
         let (index, container, value) = (self.pop()?, self.pop()?, self.pop()?);
         match &container.kind {
             Kind::List(_) => self.store_list_item(&container, &index, &value)?,
@@ -67,7 +67,7 @@ impl Lowering<'_, '_> {
             }
             Kind::Instance(_) => {
                 let (result, stores) =
-                    self.call_special(Special::SetItem, container, &[index, value])?;
+                    self.call_special(Special::SetItem, container, &[index, value], 2)?;
                 if result.kind.holds_objects() {
                     return self.refuse("__setitem__", &[&result]);
                 }

@@ -22,6 +22,7 @@ mod iterators;
 mod joins;
 mod list;
 mod math;
+mod operators;
 mod outside;
 mod own;
 mod ranges;
@@ -39,7 +40,7 @@ use crate::interval::Interval;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::opcode as op;
 use crate::outer::Outside;
-use crate::resolve::{Literal, Resolve, Result};
+use crate::resolve::{Literal, Resolve, Result, Special};
 use crate::slot::{Cause, Exit, Slot};
 use around::{Around, Restart};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -134,6 +135,7 @@ struct Pending {
     beside: Vec<Val>,
     resumes: Option<usize>,
     instance: Option<Val>,
+    special: Option<Special>,
 }
 
 enum Flow {
@@ -592,7 +594,7 @@ impl Lowering<'_, '_> {
     ) -> Block {
         let block = self.cold_block();
         let instruction = self.restart.as_ref().map_or(self.instruction, |again| again.instruction);
-        let (resumes, instance) = (None, None);
+        let (resumes, instance, special) = (None, None, None);
         self.pending.push(Pending {
             block,
             instruction,
@@ -603,6 +605,7 @@ impl Lowering<'_, '_> {
             beside,
             resumes,
             instance,
+            special,
         });
         block
     }
@@ -689,6 +692,7 @@ impl Lowering<'_, '_> {
                 callee: exit.callee.as_ref().map_or(Slot::Empty, slot),
                 resumes: exit.resumes,
                 instance: exit.instance.as_ref().map_or(Slot::Empty, slot),
+                special: exit.special,
                 owned: owned.map(|(_, word)| place(&word)).collect(),
                 attribute: self.of_one_kind.get(&unit).copied(),
             });

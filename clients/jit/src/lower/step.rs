@@ -7,7 +7,7 @@ use crate::decode::Instruction;
 use crate::kind::{Kind, Val, FLOAT, INT};
 use crate::objects;
 use crate::opcode as op;
-use crate::resolve::{Literal, Result};
+use crate::resolve::{Literal, Result, Special};
 use crate::slot::Cause;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
@@ -166,10 +166,13 @@ impl Lowering<'_, '_> {
             op::DELETE_SUBSCR => return self.delete_subscript(),
             op::CONTAINS_OP => return self.contains(argument != 0),
             op::BINARY_OP => {
-                let (y, x) = (self.pop()?, self.pop()?);
-                let (x, y) = (self.as_object(x), self.as_object(y));
                 let in_place = argument >= operator::IN_PLACE;
                 let operator = if in_place { argument - operator::IN_PLACE } else { argument };
+                if self.takes_instance(2) {
+                    return self.instance_operator(Special::Binary { operator, in_place });
+                }
+                let (y, x) = (self.pop()?, self.pop()?);
+                let (x, y) = (self.as_object(x), self.as_object(y));
                 let of_sequence =
                     |value: &Val| matches!(value.kind, Kind::List(_) | Kind::TupleObject(_));
                 let result = if of_sequence(&x) || of_sequence(&y) {
@@ -187,6 +190,9 @@ impl Lowering<'_, '_> {
                     return self.refuse("arithmetic", &[&x, &y]);
                 };
                 self.stack.push(result);
+            }
+            op::COMPARE_OP if self.takes_instance(2) => {
+                return self.instance_operator(Special::Comparison(argument >> 5));
             }
             op::COMPARE_OP => {
                 let (y, x) = (self.pop()?, self.pop()?);
@@ -233,6 +239,9 @@ impl Lowering<'_, '_> {
                 let inverse = self.b.ins().icmp_imm(IntCC::Equal, truth, 0);
                 let result = self.bool(inverse);
                 self.stack.push(result);
+            }
+            op::UNARY_NEGATIVE if self.takes_instance(1) => {
+                return self.instance_operator(Special::Negative);
             }
             op::UNARY_NEGATIVE => {
                 let value = self.pop()?;

@@ -1,0 +1,120 @@
+//! The operators that a class may have methods for.
+
+use crate::instances;
+use crate::resolve::Special;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyFunction, PyString};
+
+/// A method for an operator, that of the other operand, and what the operator is called in errors.
+type Row = (&'static str, &'static str, &'static str);
+
+/// By the number of the operator in BINARY_OP.
+const BINARY: [Row; 13] = [
+    ("__add__", "__radd__", "+"),
+    ("__and__", "__rand__", "&"),
+    ("__floordiv__", "__rfloordiv__", "//"),
+    ("__lshift__", "__rlshift__", "<<"),
+    ("__matmul__", "__rmatmul__", "@"),
+    ("__mul__", "__rmul__", "*"),
+    ("__mod__", "__rmod__", "%"),
+    ("__or__", "__ror__", "|"),
+    ("__pow__", "__rpow__", "**"),
+    ("__rshift__", "__rrshift__", ">>"),
+    ("__sub__", "__rsub__", "-"),
+    ("__truediv__", "__rtruediv__", "/"),
+    ("__xor__", "__rxor__", "^"),
+];
+/// By the number of the operator in `opcode.cmp_op`.
+const COMPARISONS: [Row; 6] = [
+    ("__lt__", "__gt__", "<"),
+    ("__le__", "__ge__", "<="),
+    ("__eq__", "__eq__", "=="),
+    ("__ne__", "__ne__", "!="),
+    ("__gt__", "__lt__", ">"),
+    ("__ge__", "__le__", ">="),
+];
+
+/// The names of all methods, made when the compiler is enabled: there may be no memory for them later.
+fn names(py: Python<'_>) -> &'static [[Py<PyString>; 3]] {
+    static NAMES: PyOnceLock<Vec<[Py<PyString>; 3]>> = PyOnceLock::new();
+    NAMES.get_or_init(py, || {
+        let name = |text: &str| PyString::intern(py, text).unbind();
+        let in_place = |own: &str| own.replacen("__", "__i", 1);
+        let row = |(own, other, _): &Row| [name(own), name(other), name(&in_place(own))];
+        BINARY.iter().chain(&COMPARISONS).chain(&[("__neg__", "", "")]).map(row).collect()
+    })
+}
+
+/// Makes what is needed later.
+pub fn prepare(py: Python<'_>) {
+    names(py);
+}
+
+/// The name of an operator's method, and that of the other operand's, which is asked if the first one returns NotImplemented.
+pub fn methods(py: Python<'_>, special: Special) -> Option<(&Py<PyString>, Option<&Py<PyString>>)> {
+    let count = BINARY.len();
+    let (place, own) = match special {
+        Special::Binary { operator, .. } => (operator as usize, true),
+        Special::Reflected { operator, .. } => (operator as usize, false),
+        Special::Comparison(operator) => (count + operator as usize, true),
+        Special::Negative => (count + COMPARISONS.len(), true),
+        Special::GetItem | Special::SetItem => return None,
+    };
+    let [name, other, _] = names(py).get(place)?;
+    match (special, own) {
+        (Special::Negative, _) => Some((name, None)),
+        (_, true) => Some((name, Some(other))),
+        (_, false) => Some((other, None)),
+    }
+}
+
+/// The name of the method for `x += y` and so on.
+pub fn in_place(py: Python<'_>, operator: u32) -> Option<&Py<PyString>> {
+    names(py).get(operator as usize).map(|row| &row[2])
+}
+
+/// What the interpreter does when the method of an operand has returned NotImplemented: it asks the other operand, and compares
+/// identities or raises TypeError.
+pub fn without_method<'py>(
+    special: Special,
+    own: &Bound<'py, PyAny>,
+    other: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = own.py();
+    let is_comparison = matches!(special, Special::Comparison(_));
+    let asks = is_comparison || !own.get_type().is(other.get_type());
+    if let (Some((_, Some(name))), true) = (methods(py, special), asks) {
+        let found = instances::in_class(&other.get_type(), name.bind(py)).ok().flatten();
+        if let Some(function) = found.filter(|found| found.cast_exact::<PyFunction>().is_ok()) {
+            let result = function.call1((other, own))?;
+            if !result.is(py.NotImplemented()) {
+                return Ok(result);
+            }
+        }
+    }
+    let name = |object: &Bound<'py, PyAny>| object.get_type().name();
+    let (operator, in_place, [left, right]) = match special {
+        Special::Comparison(operator @ (2 | 3)) => {
+            let result = own.is(other) == (operator == 2);
+            return Ok(result.into_pyobject(py)?.to_owned().into_any());
+        }
+        Special::Comparison(operator) => {
+            let symbol = COMPARISONS.get(operator as usize).map_or("", |row| row.2);
+            let (own, other) = (name(own)?, name(other)?);
+            return Err(PyTypeError::new_err(format!(
+                "'{symbol}' not supported between instances of '{own}' and '{other}'"
+            )));
+        }
+        Special::Binary { operator, in_place } => (operator, in_place, [own, other]),
+        Special::Reflected { operator, in_place } => (operator, in_place, [other, own]),
+        _ => return Ok(py.NotImplemented().into_bound(py)),
+    };
+    let symbol = BINARY.get(operator as usize).map_or("", |row| row.2);
+    let end = if in_place { "=" } else { "" };
+    let (left, right) = (name(left)?, name(right)?);
+    Err(PyTypeError::new_err(format!(
+        "unsupported operand type(s) for {symbol}{end}: '{left}' and '{right}'"
+    )))
+}
