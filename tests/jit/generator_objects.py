@@ -88,7 +88,8 @@ class ObjectGenerator(Generator):
             if self.rng.random() < 0.8:
                 body = ["return self.x < other.x", "return self.y == other", "self.y = 1; return self.x > 2", "return other"]
                 if name not in ("__lt__", "__eq__"):
-                    body = ["return self.x", "return self.x + self.get2(1)", "self.x = self.x + self.y; return self.y", "self.put(3); return other", "return self"]
+                    body = ["return self.x", "return self.x + self.get2(1)", "self.x = self.x + self.y; return self.y", "self.put(3); return other",
+                            "return self"]
                 self.method(name, "other", [*body, "return NotImplemented if isinstance(other, Slotted) else self.x", "self.y = 2; return NotImplemented"])
         self.run = True
         self.function("main", PARAMETERS, statements=self.rng.randrange(3, 9), written="p, q, ps, a, b, c")

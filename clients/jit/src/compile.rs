@@ -16,14 +16,13 @@ use crate::lists;
 use crate::lower::{self, Lowered, Source, MOST_ARGUMENTS};
 use crate::memory::CodeMemory;
 use crate::methods;
+use crate::opcode::Special;
 use crate::operators;
 use crate::outer::{Outer, Outside};
 use crate::parts;
 use crate::phis;
 use crate::record::{InProgress, Record};
-use crate::resolve::{
-    self, Attribute, Callee, Literal, Meaning, Passed, Resolve, Special, Target, Usage,
-};
+use crate::resolve::{self, Attribute, Callee, Literal, Meaning, Passed, Resolve, Target, Usage};
 use crate::stack;
 use crate::symbols;
 use crate::tally;

@@ -3,13 +3,97 @@
 // What PyO3 writes into a macro of ours counts as ours.
 #![allow(unsafe_op_in_unsafe_fn)]
 
-use crate::exit::Frames;
+use crate::opcode::Special;
 use crate::operators::without_method;
+use framehook::raw::{Api, Record};
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::ffi::c_int;
 use std::sync::Mutex;
+
+/// Frames of the interpreter in the place of those that compiled code has left, the outermost first. They own what is in their slots.
+pub struct Frames {
+    records: Vec<Record>,
+    slots: Vec<Vec<*mut PyObject>>,
+    /// What the innermost one gets as the result of its call, or NULL.
+    pub value: *mut PyObject,
+    /// There was no memory for all of it.
+    pub lacks_memory: bool,
+    /// What a call of its class returns in the place of what `__init__` does, or the operand whose method it is.
+    pub instance: Option<Py<PyAny>>,
+    /// The method of that operand.
+    pub special: Option<Special>,
+}
+
+// SAFETY: objects of the interpreter, used by attached threads alone.
+unsafe impl Send for Frames {}
+
+impl Frames {
+    pub fn none() -> Self {
+        let (records, slots, value) = (Vec::new(), Vec::new(), std::ptr::null_mut());
+        Self { records, slots, value, lacks_memory: false, instance: None, special: None }
+    }
+
+    /// A frame that the last one has called. `slots`, of which `depth` are on its stack, become its own.
+    ///
+    /// # Safety
+    /// Attached, and a function that is alive.
+    pub unsafe fn push(
+        &mut self,
+        function: *mut PyObject,
+        unit: u32,
+        depth: usize,
+        mut slots: Vec<*mut PyObject>,
+    ) {
+        // SAFETY: by contract. It is alive now, but what is released may run code of the program.
+        unsafe { ffi::Py_INCREF(function) };
+        self.records.push(Record {
+            function,
+            code: std::ptr::null_mut(),
+            locals: std::ptr::null_mut(),
+            instruction: unit as c_int,
+            stack_depth: depth as c_int,
+            slots: slots.as_mut_ptr(),
+        });
+        self.slots.push(slots);
+    }
+
+    /// The result of the outermost one.
+    ///
+    /// # Safety
+    /// Attached, and no exception is set.
+    pub unsafe fn run(mut self) -> *mut PyObject {
+        let value = std::mem::replace(&mut self.value, std::ptr::null_mut());
+        if self.records.is_empty() && !self.lacks_memory {
+            return value;
+        }
+        if let (Ok(api), false) = (Api::get(), self.lacks_memory) {
+            self.slots.iter_mut().for_each(Vec::clear); // in place: the records have the addresses
+            let (records, count) = (self.records.as_ptr(), self.records.len() as isize);
+            // SAFETY: the records describe frames of these functions, whose slots are owned and as many as the code's variables and
+            // what is on the stack; they are consumed.
+            return unsafe { (api.PyUnstable_Frame_Continue)(records, count, value) };
+        }
+        self.value = value;
+        drop(self);
+        // SAFETY: attached.
+        unsafe { ffi::PyErr_NoMemory() }
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        let functions = std::mem::take(&mut self.records).into_iter().map(|r| r.function);
+        let slots = std::mem::take(&mut self.slots).into_iter().flatten();
+        for object in slots.chain(functions).chain([self.value]) {
+            // SAFETY: owned, or NULL; attached, as where it was made.
+            unsafe { ffi::Py_XDECREF(object) };
+        }
+    }
+}
 
 /// In the place of a callable, of a container, or of an operand: its call, its item, or the operator's result, is the result of frames that
 /// were left.

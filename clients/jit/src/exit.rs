@@ -2,19 +2,16 @@
 
 use crate::containers::kind_of;
 use crate::context::{Context, Left};
-use crate::continuation::Continuation;
+use crate::continuation::{Continuation, Frames};
 use crate::instances;
 use crate::iterators;
 use crate::kind::Kind;
 use crate::python::PyCell_New;
 use crate::record;
-use crate::resolve::Special;
 use crate::slot::{Cause, Exit, Slot};
-use framehook::raw::{Api, Record};
 use pyo3::ffi::{self, PyFunctionObject, PyObject};
 use pyo3::prelude::*;
 use std::collections::HashMap;
-use std::ffi::c_int;
 
 /// Objects for the slots of one frame. Equal slots share one: a value in two variables is one object.
 struct Boxes<'a> {
@@ -208,7 +205,7 @@ pub unsafe fn exit_of<'a>(left: &Left) -> Option<&'a Exit> {
 pub unsafe fn continue_frames(context: &mut Context, function: *mut PyObject) -> *mut PyObject {
     // SAFETY: by contract; the frames have references of their own when those of compiled code are released.
     unsafe {
-        let frames = Frames::of(&context.log, function);
+        let frames = frames_of(&context.log, function);
         context.release();
         frames.run()
     }
@@ -264,7 +261,7 @@ pub unsafe fn learn(log: &[Left]) -> bool {
 pub unsafe fn resume(left: &Left, exit: &Exit, inner: &[Left]) -> *mut PyObject {
     // SAFETY: by contract.
     let (py, mut frames) =
-        unsafe { (Python::assume_attached(), Frames::of(inner, callee_of(left, exit))) };
+        unsafe { (Python::assume_attached(), frames_of(inner, callee_of(left, exit))) };
     if let Slot::Object(place) = exit.instance {
         let instance = word(left, place) as usize as *mut PyObject;
         // SAFETY: attached, and an object that is alive, says the caller.
@@ -280,110 +277,47 @@ pub unsafe fn resume(left: &Left, exit: &Exit, inner: &[Left]) -> *mut PyObject 
     }
 }
 
-/// Frames of the interpreter in the place of those that compiled code has left. They own what is in their slots.
-pub struct Frames {
-    records: Vec<Record>,
-    slots: Vec<Vec<*mut PyObject>>,
-    /// What the innermost one gets as the result of its call, or NULL.
-    value: *mut PyObject,
-    /// There was memory for all of it.
-    complete: bool,
-    /// What a call of its class returns in the place of what `__init__` does, or the operand whose method it is.
-    pub instance: Option<Py<PyAny>>,
-    /// The method of that operand.
-    pub special: Option<Special>,
-}
-
-// SAFETY: objects of the interpreter, used by attached threads alone.
-unsafe impl Send for Frames {}
-
-impl Frames {
-    /// # Safety
-    /// As for `continue_frames`; `log` is that of a call of `function`.
-    unsafe fn of(log: &[Left], function: *mut PyObject) -> Self {
-        // SAFETY: the caller says that the code that was left is alive.
-        let exit = |left: &Left| unsafe { exit_of(left) };
-        // Callees that are called again are forgotten.
-        let is_repeated = |left: &Left| exit(left).is_some_and(|exit| exit.cause == Cause::Repeat);
-        let log = &log[log.iter().rposition(is_repeated).unwrap_or(0)..];
-        let is_resumed = |left: &Left| exit(left).is_some_and(|exit| exit.resumes.is_some());
-        let (inner, mut frames) = log.split_at(log.iter().rposition(is_resumed).unwrap_or(0));
-        let (value, instance) = (std::ptr::null_mut(), None);
-        let (records, slots, special) = (vec![], vec![], None);
-        let mut made = Self { records, slots, value, complete: true, instance, special };
-        let innermost = frames.first().and_then(|left| Some((left, exit(left)?)));
-        if let Some((left, exit)) = innermost.filter(|(_, exit)| exit.cause == Cause::Return) {
-            let mut returned = Vec::new();
-            // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
-            made.complete = unsafe { fill(exit, &left.words, &mut returned) };
-            made.value = returned.first().copied().unwrap_or(std::ptr::null_mut());
-            frames = &frames[1..];
-        }
-        let mut callee = function;
-        for (depth, left) in frames.iter().enumerate().rev() {
-            let Some(exit) = exit(left) else { break };
-            let mut own = Vec::new();
-            // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
-            unsafe {
-                made.complete = made.complete && fill(exit, &left.words, &mut own);
-                if let (Some(place), true) = (exit.resumes, made.complete) {
-                    let continuation = resume(left, exit, inner);
-                    made.complete = !continuation.is_null();
-                    ffi::Py_XDECREF(replace(&mut own, exit.locals.len() + place, continuation));
-                }
-                // It is alive now, but what is released may run code of the program.
-                ffi::Py_INCREF(callee);
+/// The frames of a call of `function`, whose log this is.
+///
+/// # Safety
+/// As for `continue_frames`.
+unsafe fn frames_of(log: &[Left], function: *mut PyObject) -> Frames {
+    // SAFETY: the caller says that the code that was left is alive.
+    let exit = |left: &Left| unsafe { exit_of(left) };
+    // Callees that are called again are forgotten.
+    let is_repeated = |left: &Left| exit(left).is_some_and(|exit| exit.cause == Cause::Repeat);
+    let log = &log[log.iter().rposition(is_repeated).unwrap_or(0)..];
+    let is_resumed = |left: &Left| exit(left).is_some_and(|exit| exit.resumes.is_some());
+    let (inner, mut frames) = log.split_at(log.iter().rposition(is_resumed).unwrap_or(0));
+    let mut made = Frames::none();
+    let innermost = frames.first().and_then(|left| Some((left, exit(left)?)));
+    if let Some((left, exit)) = innermost.filter(|(_, exit)| exit.cause == Cause::Return) {
+        let mut returned = Vec::new();
+        // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+        made.lacks_memory = unsafe { !fill(exit, &left.words, &mut returned) };
+        made.value = returned.first().copied().unwrap_or(std::ptr::null_mut());
+        frames = &frames[1..];
+    }
+    let mut callee = function;
+    for (depth, left) in frames.iter().enumerate().rev() {
+        let Some(exit) = exit(left) else { break };
+        let mut own = Vec::new();
+        // SAFETY: the caller says that the thread is attached, and the code and the objects that were left are alive.
+        unsafe {
+            made.lacks_memory = made.lacks_memory || !fill(exit, &left.words, &mut own);
+            if let (Some(place), false) = (exit.resumes, made.lacks_memory) {
+                let continuation = resume(left, exit, inner);
+                made.lacks_memory = continuation.is_null();
+                ffi::Py_XDECREF(replace(&mut own, exit.locals.len() + place, continuation));
             }
-            // The innermost one is behind the call if that has a result.
-            let unit = if depth == 0 && !made.value.is_null() { exit.after } else { exit.unit };
-            made.records.push(Record {
-                function: callee,
-                code: std::ptr::null_mut(),
-                locals: std::ptr::null_mut(),
-                instruction: unit as c_int,
-                stack_depth: exit.stack.len() as c_int,
-                slots: own.as_mut_ptr(),
-            });
-            made.slots.push(own);
-            callee = callee_of(left, exit);
         }
-        made
+        // The innermost one is behind the call if that has a result.
+        let unit = if depth == 0 && !made.value.is_null() { exit.after } else { exit.unit };
+        // SAFETY: attached, and the function is alive now.
+        unsafe { made.push(callee, unit, exit.stack.len(), own) };
+        callee = callee_of(left, exit);
     }
-
-    /// The result of the outermost one.
-    ///
-    /// # Safety
-    /// Attached, and no exception is set.
-    pub unsafe fn run(mut self) -> *mut PyObject {
-        let value = std::mem::replace(&mut self.value, std::ptr::null_mut());
-        if self.records.is_empty() && self.complete {
-            return value;
-        }
-        if let (Ok(api), true) = (Api::get(), self.complete) {
-            self.slots.iter_mut().for_each(Vec::clear); // in place: the records have the addresses
-                                                        // SAFETY: the records describe frames of these functions, whose slots are owned and as many as the code's variables and
-                                                        // what is on the stack; they are consumed.
-            return unsafe {
-                let count = self.records.len() as isize;
-                (api.PyUnstable_Frame_Continue)(self.records.as_ptr(), count, value)
-            };
-        }
-        self.value = value;
-        drop(self);
-        // SAFETY: attached.
-        unsafe { ffi::PyErr_NoMemory() }
-    }
-}
-
-impl Drop for Frames {
-    fn drop(&mut self) {
-        let functions = std::mem::take(&mut self.records).into_iter().map(|r| r.function);
-        let slots = std::mem::take(&mut self.slots).into_iter().flatten();
-        for object in slots.chain(functions).chain([self.value]) {
-            // SAFETY: owned, or NULL; attached, as where it was made.
-            unsafe { ffi::Py_XDECREF(object) };
-        }
-    }
+    made
 }
 
 /// Puts an object into a slot, and returns what was there.

@@ -142,3 +142,21 @@ pub const fn general(opcode: u8) -> Option<u8> {
 pub fn name(opcode: u8) -> Option<&'static str> {
     TABLE.iter().find(|(_, number, _)| *number == opcode).map(|(name, _, _)| *name)
 }
+
+/// A method that an instruction calls. Operators by their number in BINARY_OP, or in `opcode.cmp_op`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Special {
+    GetItem,
+    SetItem,
+    Negative,
+    Binary {
+        operator: u32,
+        in_place: bool,
+    },
+    /// Of the right operand, where the left one is no instance.
+    Reflected {
+        operator: u32,
+        in_place: bool,
+    },
+    Comparison(u32),
+}

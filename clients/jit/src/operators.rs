@@ -1,7 +1,7 @@
 //! The operators that a class may have methods for.
 
 use crate::instances;
-use crate::resolve::Special;
+use crate::opcode::Special;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -3,6 +3,7 @@
 use crate::context::Table;
 use crate::instances::Seen;
 use crate::kind::{Callable, Kind};
+use crate::opcode::Special;
 
 /// What compiling gives, or why something is not compiled.
 pub type Result<T> = std::result::Result<T, String>;
@@ -160,24 +161,6 @@ pub enum Usage {
     Load,
     Call,
     Store,
-}
-
-/// A method that an instruction calls. Operators by their number in BINARY_OP, or in `opcode.cmp_op`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Special {
-    GetItem,
-    SetItem,
-    Negative,
-    Binary {
-        operator: u32,
-        in_place: bool,
-    },
-    /// Of the right operand, where the left one is no instance.
-    Reflected {
-        operator: u32,
-        in_place: bool,
-    },
-    Comparison(u32),
 }
 
 /// Where an attribute of an instance is.

@@ -1,7 +1,7 @@
 //! How a slot of a frame is made of the words that compiled code has left.
 
 use crate::kind::Kind;
-use crate::resolve::Special;
+use crate::opcode::Special;
 
 /// Where the words of a value are in the buffer of an exit.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

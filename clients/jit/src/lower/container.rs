@@ -2,7 +2,8 @@
 
 use super::{Flow, Lowering};
 use crate::kind::{Kind, Val};
-use crate::resolve::{Result, Special};
+use crate::opcode::Special;
+use crate::resolve::Result;
 
 impl Lowering<'_, '_> {
     /// The container is below the top.

@@ -3,7 +3,8 @@
 use super::int::operator;
 use super::{Flow, Lowering};
 use crate::kind::Kind;
-use crate::resolve::{Result, Special};
+use crate::opcode::Special;
+use crate::resolve::Result;
 
 impl Lowering<'_, '_> {
     /// Whether one of so many values on top of the stack is an instance.
