@@ -249,6 +249,22 @@ class Closures(ClosureCase):
             self.assertEqual(made(1.5), (4000, 11000.5, 3000))
         self.assertGreater(self.jit.stats(made)["entered"], 0)
 
+    def test_a_comprehension_has_a_variable_in_a_cell_of_the_same_name(self):
+        for change, around in (("", "lambda: x"), ("x += 2", "lambda: x"), ("x += t", "sum(x + j for j in range(3))")):
+            made = self.running(f"""
+                def f(n):
+                    x, t = 7, 0
+                    inner = {around}
+                    for i in range(4):
+                        r = [sum(x + j for j in range(2)) for x in range(n)]
+                        {change}
+                        t += x + len(r)
+                    for i in range(n):
+                        t += x
+                    return sum(r), t, x, inner() if callable(inner) else inner
+            """, 3000, times=3)
+            self.assertTrue(self.jit.stats(made.f).get("entered"), self.jit.explain(made.f))
+
     def test_another_function_is_put_into_the_cell(self):
         space = define("""
             def make():

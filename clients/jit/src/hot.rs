@@ -63,6 +63,10 @@ pub fn enter<'py>(hot: &mut HotLoop<'_, 'py>, record: &Record) -> PyResult<LoopA
     let Some(outside) = outer.read(hot, &globals)? else { return never(hot) };
     let Some(state) = read(hot, &outside)? else { return never(hot) };
     let (locals, stack) = (&state.locals, &state.stack);
+    if stack.contains(&Kind::Cell) {
+        // Of a variable around a comprehension that has one of the same name: its slot gets this cell back.
+        outer.share_cells();
+    }
     let natural = &state.natural;
     let start = Start { unit: hot.head() as u32, locals, stack, natural, outer: Some(&outer) };
     let Some(compiled) = find(&function, record, &start) else { return never(hot) };
