@@ -265,6 +265,36 @@ class Closures(ClosureCase):
             """, 3000, times=3)
             self.assertTrue(self.jit.stats(made.f).get("entered"), self.jit.explain(made.f))
 
+    def test_a_caller_that_is_called_back_stores_what_was_read(self):
+        # The number that `read` returns is in the cell alone, and freed by the store.
+        source = """
+            def make():
+                x = 10**15
+                def read(): return x
+                def store(n):
+                    nonlocal x
+                    x = 10**15 + n
+                return read, store
+            read, store = make()
+            def first(n, out):
+                if n <= 0: return 0
+                store(n)
+                return second(n - 1, out)
+            def second(n, out):
+                v = read()
+                first(n, out)
+                out.append(10**16 + n)
+                out.append(v)
+                out.append(10**17 + n)
+                return n
+        """
+        plain, made = define(source), define(source)
+        self.compiled(made.first, 5, [0])
+        for n in (0, 1, 5, 30):
+            outs = [0], [0]
+            self.assertEqual(made.first(n, outs[1]), plain.first(n, outs[0]))
+            self.assertEqual(outs[1], outs[0])
+
     def test_another_function_is_put_into_the_cell(self):
         space = define("""
             def make():

@@ -311,6 +311,50 @@ class Left(TupleCase):
         self.assertEqual(outcomes[1], outcomes[0])
         self.assertIn("RecursionError: maximum recursion depth exceeded", outcomes[1])
 
+    def test_recursion_that_stores_something(self):
+        # What is left in an expression is computed once more, and would store it once more.
+        items = """
+            calls = []
+            def f(n):
+                calls.append(1)
+                return g(n, calls)
+            def g(n, out):
+                out.append(1)
+                if n[0] == 0: return 2**62 if len(out) % 3 else 5
+                n[0] -= 1
+                r = sum(CALLEE(n, out) for j in range(n[0] + 2)) % 1000003
+                n[0] += 1
+                return r
+            def other(n, out): return g(n, out)
+            def count(): return len(calls)
+        """
+        cells = """
+            def make():
+                calls = 0
+                def f(n):
+                    nonlocal calls
+                    calls += 1
+                    return 2**62 // (calls % 5 + 1) if n[0] == 0 else sum(f([n[0] - 1]) for j in range(n[0] + 1)) % 1000003
+                def count(): return calls
+                return f, count
+            f, count = make()
+            g = f
+        """
+        for source in items.replace("CALLEE", "g"), items.replace("CALLEE", "other"), cells:
+            plain, made = define(source), define(source)
+            for turn in range(30):
+                if turn == 10: self.jit.compile_at_next_call(made.g)
+                n = [turn % 5]
+                self.assertEqual((made.f([*n]), made.count()), (plain.f(n), plain.count()))
+
+    def test_functions_that_call_each_other(self):
+        made = define("""
+            def f(n): return 1 + sum(other(k) for k in range(n)) if n else 1
+            def other(n): return f(n)
+        """)
+        self.compiled(made.f, 6)
+        self.assertEqual(made.f(9), 2**9)
+
 
 class Observed(TupleCase):
     SOURCE = "def f(a, k):\n    t = 0\n    for i in range(5):\n        t += sum(x * k for x in a)\n    return t\n"

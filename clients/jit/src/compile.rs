@@ -198,8 +198,8 @@ fn translate(
     let mut table = Box::<Table>::default();
     let (mut returns, mut splits) = (None, true);
     let mut expected = BTreeMap::new();
-    let mut cells_change = false;
-    for _ in 0..6 {
+    let (mut changes, mut cells_change) = (false, false);
+    for _ in 0..8 {
         let attempts = ATTEMPTS.get() + 1;
         ATTEMPTS.set(attempts);
         if attempts > MOST_ATTEMPTS {
@@ -210,9 +210,11 @@ fn translate(
             let (globals, table) = (parts::globals_of(function), std::ptr::from_ref(&*table));
             let globals = globals.as_ptr() as usize;
             let (parameters, returns) = (parameters.to_vec(), returns.clone());
+            let (stores, stores_cells) = (changes, cells_change);
+            let level = nested;
             Progress::begin(
                 record,
-                InProgress { globals, parameters, table, returns, level: nested },
+                InProgress { globals, parameters, table, returns, level, stores, stores_cells },
             )
         });
         let mut resolver = Resolver::new(function, &object, record, parameters, &table, nested)?;
@@ -257,6 +259,7 @@ fn translate(
             blocks,
             stores,
             stores_cells,
+            repeats,
             learned,
             mut facts,
             has_peeled,
@@ -273,6 +276,13 @@ fn translate(
         if stores_cells && !cells_change {
             // Objects that were read from cells are released while it runs: once more without them.
             cells_change = true;
+            table = Box::default();
+            continue;
+        }
+        let repeats = repeats || resolver.callees.iter().any(|callee| callee.repeats);
+        if stores && repeats && !changes {
+            // A call of it that is made once more was believed to store nothing: once more without that.
+            changes = true;
             table = Box::default();
             continue;
         }
@@ -331,6 +341,7 @@ fn translate(
             size,
             blocks,
             stores,
+            repeats: repeats && calls_back < nested,
             uses_cells: stores_cells || callees_use || !cells.is_empty(),
             stores_cells,
             cells: cells.into_iter().collect(),
@@ -568,7 +579,8 @@ fn called_back(
     // As for a call of itself: compared when it is known.
     let returns = found.returns.get_or_insert(crate::kind::INT).clone();
     let callee = Callee::in_progress(found.table, &found.parameters, closure);
-    Some((Callee { returns: Some(returns), stores_cells: closure, ..callee }, found.level))
+    let InProgress { stores, stores_cells, level, .. } = *found;
+    Some((Callee { returns: Some(returns), stores, stores_cells, ..callee }, level))
 }
 
 impl Resolve for Resolver<'_, '_> {
@@ -872,7 +884,11 @@ impl Resolve for Resolver<'_, '_> {
             parameters = kinds;
             if itself && self.parameters == Some(kinds) {
                 self.depend_on_code(target, &code)?;
-                return Ok(Callee::in_progress(self.table, kinds, closure));
+                let versions = self.record.in_progress.borrow();
+                let own = versions.last().ok_or("internal: not in progress")?;
+                let callee = Callee::in_progress(self.table, kinds, closure);
+                let InProgress { stores, stores_cells, .. } = *own;
+                return Ok(Callee { stores, stores_cells, ..callee });
             }
             if let Some((callee, level)) = called_back(record, globals, kinds, closure) {
                 self.depend_on_code(target, &code)?;

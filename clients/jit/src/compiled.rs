@@ -43,6 +43,8 @@ pub struct Compiled {
     pub blocks: usize,
     /// It changes objects that others may refer to.
     pub stores: bool,
+    /// A generator expression calls a function around it, of which was not known whether it stores something.
+    pub repeats: bool,
     /// By slot: what cells are expected to contain.
     pub cells: Vec<(u32, Kind)>,
     /// Whether it, or what it calls, reads or stores cells, and whether it stores some.

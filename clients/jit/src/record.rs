@@ -84,6 +84,9 @@ pub struct InProgress {
     pub returns: Option<Kind>,
     /// How many callers are being compiled around it.
     pub level: usize,
+    /// Whether it is believed to change objects that others may refer to, and contents of cells.
+    pub stores: bool,
+    pub stores_cells: bool,
 }
 
 /// An address of `PyUnstable_Code_Observers`.

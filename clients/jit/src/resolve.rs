@@ -125,7 +125,7 @@ pub struct Callee {
     pub recurs: bool,
     /// It calls what is being compiled.
     pub calls_back: bool,
-    /// It changes objects that others may refer to. Of a function that is being compiled that is not known yet.
+    /// It changes objects that others may refer to. Of a function that is being compiled that is believed until it is known.
     pub stores: bool,
     /// It does so, or is or calls a function that is being compiled.
     pub may_store: bool,

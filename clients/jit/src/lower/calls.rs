@@ -302,6 +302,7 @@ impl Lowering<'_, '_> {
             let taken = self.taken.clone();
             self.may_release(&taken);
         }
+        self.repeats |= in_expression && callee.may_store;
         self.stores |= callee.stores;
         self.stores_cells |= callee.stores_cells;
         // Its own recursion: what it returns is believed until the end, and compared then.

@@ -117,6 +117,8 @@ pub struct Lowered {
     /// It changes objects that others may refer to.
     pub stores: bool,
     pub stores_cells: bool,
+    /// A generator expression calls what may store something, but is believed not to.
+    pub repeats: bool,
     /// What is put into the empty lists that it makes, by the code unit.
     pub learned: BTreeMap<u32, Kind>,
     pub facts: Facts,
@@ -183,6 +185,7 @@ pub struct Lowering<'a, 'f> {
     taken: Vec<Val>,
     stores: bool,
     stores_cells: bool,
+    repeats: bool,
 
     targets: HashSet<u32>,
     /// The heads of loops with other loops in them. To know more in further versions of them costs more than it gains.
@@ -312,6 +315,7 @@ pub fn lower<'a>(
         taken: Vec::new(),
         stores: false,
         stores_cells: false,
+        repeats: false,
         targets,
         outer_loops,
         of_items: in_region(AliasRegion::Heap, !peeled.is_empty()),
@@ -342,6 +346,7 @@ pub fn lower<'a>(
         matched,
         stores,
         stores_cells,
+        repeats,
         learned,
         facts,
         peeled,
@@ -358,6 +363,7 @@ pub fn lower<'a>(
         blocks,
         stores,
         stores_cells,
+        repeats,
         learned,
         facts,
         has_peeled: !peeled.is_empty(),
