@@ -213,6 +213,27 @@ class Made(ObjectCase):
                     facts = self.jit.stats(made.f)
                     self.assertTrue(facts.get("loops") or facts.get("versions"), self.jit.explain(made.f))
 
+    def test_init_returns_an_object_after_all(self):
+        for odd in "collections.deque()", "Plain()", "5", "[1]":
+            with self.subTest(odd):
+                self.running(f"""
+                    import collections
+                    def local():
+                        class Plain{'n' * 200}: pass
+                        return Plain{'n' * 200}
+                    Plain = local()
+                    odd = {odd}
+                    class Point:
+                        def __init__(self, x, other):
+                            self.x = x
+                            if x == 2500: return (other, 1)[0]
+                    def run(n, other):
+                        total = 0
+                        for i in range(n): total += Point(i, other).x
+                        return total
+                    def f(n): return run(n, odd)
+                """, 3000, times=2)
+
     def test_attributes_are_made_in_order(self):
         made = define(POINT + """
     def g(points):

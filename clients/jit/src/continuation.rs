@@ -7,7 +7,7 @@ use crate::opcode::Special;
 use crate::operators::without_method;
 use framehook::raw::{Api, Record};
 use pyo3::basic::CompareOp;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -149,9 +149,13 @@ macro_rules! methods {
                     None => Ok(result),
                     Some(instance) if result.is_none() => Ok(instance.into_bound(py)),
                     Some(_) => {
-                        let name = result.get_type().qualname()?;
-                        let message = format!("__init__() should return None, not '{name}'");
-                        Err(PyTypeError::new_err(message))
+                        let text = c"__init__() should return None, not '%.200s'".as_ptr();
+                        // SAFETY: attached; the name is its type's, which the result keeps.
+                        unsafe {
+                            let name = (*ffi::Py_TYPE(result.as_ptr())).tp_name;
+                            ffi::PyErr_Format(ffi::PyExc_TypeError, text, name);
+                        }
+                        Err(PyErr::fetch(py))
                     }
                 }
             }

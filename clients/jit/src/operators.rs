@@ -2,38 +2,39 @@
 
 use crate::instances;
 use crate::opcode::Special;
-use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFunction, PyString};
+use std::ffi::CStr;
 
 /// A method for an operator, that of the other operand, and what the operator is called in errors.
-type Row = (&'static str, &'static str, &'static str);
+type Row = (&'static str, &'static str, &'static CStr);
 
 /// By the number of the operator in BINARY_OP.
 const BINARY: [Row; 13] = [
-    ("__add__", "__radd__", "+"),
-    ("__and__", "__rand__", "&"),
-    ("__floordiv__", "__rfloordiv__", "//"),
-    ("__lshift__", "__rlshift__", "<<"),
-    ("__matmul__", "__rmatmul__", "@"),
-    ("__mul__", "__rmul__", "*"),
-    ("__mod__", "__rmod__", "%"),
-    ("__or__", "__ror__", "|"),
-    ("__pow__", "__rpow__", "**"),
-    ("__rshift__", "__rrshift__", ">>"),
-    ("__sub__", "__rsub__", "-"),
-    ("__truediv__", "__rtruediv__", "/"),
-    ("__xor__", "__rxor__", "^"),
+    ("__add__", "__radd__", c"+"),
+    ("__and__", "__rand__", c"&"),
+    ("__floordiv__", "__rfloordiv__", c"//"),
+    ("__lshift__", "__rlshift__", c"<<"),
+    ("__matmul__", "__rmatmul__", c"@"),
+    ("__mul__", "__rmul__", c"*"),
+    ("__mod__", "__rmod__", c"%"),
+    ("__or__", "__ror__", c"|"),
+    ("__pow__", "__rpow__", c"**"),
+    ("__rshift__", "__rrshift__", c">>"),
+    ("__sub__", "__rsub__", c"-"),
+    ("__truediv__", "__rtruediv__", c"/"),
+    ("__xor__", "__rxor__", c"^"),
 ];
 /// By the number of the operator in `opcode.cmp_op`.
 const COMPARISONS: [Row; 6] = [
-    ("__lt__", "__gt__", "<"),
-    ("__le__", "__ge__", "<="),
-    ("__eq__", "__eq__", "=="),
-    ("__ne__", "__ne__", "!="),
-    ("__gt__", "__lt__", ">"),
-    ("__ge__", "__le__", ">="),
+    ("__lt__", "__gt__", c"<"),
+    ("__le__", "__ge__", c"<="),
+    ("__eq__", "__eq__", c"=="),
+    ("__ne__", "__ne__", c"!="),
+    ("__gt__", "__lt__", c">"),
+    ("__ge__", "__le__", c">="),
 ];
 
 /// The names of all methods, made when the compiler is enabled: there may be no memory for them later.
@@ -43,7 +44,7 @@ fn names(py: Python<'_>) -> &'static [[Py<PyString>; 3]] {
         let name = |text: &str| PyString::intern(py, text).unbind();
         let in_place = |own: &str| own.replacen("__", "__i", 1);
         let row = |(own, other, _): &Row| [name(own), name(other), name(&in_place(own))];
-        BINARY.iter().chain(&COMPARISONS).chain(&[("__neg__", "", "")]).map(row).collect()
+        BINARY.iter().chain(&COMPARISONS).chain(&[("__neg__", "", c"-")]).map(row).collect()
     })
 }
 
@@ -94,27 +95,29 @@ pub fn without_method<'py>(
             }
         }
     }
-    let name = |object: &Bound<'py, PyAny>| object.get_type().name();
     let (operator, in_place, [left, right]) = match special {
         Special::Comparison(operator @ (2 | 3)) => {
             let result = own.is(other) == (operator == 2);
             return Ok(result.into_pyobject(py)?.to_owned().into_any());
         }
-        Special::Comparison(operator) => {
-            let symbol = COMPARISONS.get(operator as usize).map_or("", |row| row.2);
-            let (own, other) = (name(own)?, name(other)?);
-            return Err(PyTypeError::new_err(format!(
-                "'{symbol}' not supported between instances of '{own}' and '{other}'"
-            )));
-        }
+        Special::Comparison(operator) => (operator, false, [own, other]),
         Special::Binary { operator, in_place } => (operator, in_place, [own, other]),
         Special::Reflected { operator, in_place } => (operator, in_place, [other, own]),
         _ => return Ok(py.NotImplemented().into_bound(py)),
     };
-    let symbol = BINARY.get(operator as usize).map_or("", |row| row.2);
-    let end = if in_place { "=" } else { "" };
-    let (left, right) = (name(left)?, name(right)?);
-    Err(PyTypeError::new_err(format!(
-        "unsupported operand type(s) for {symbol}{end}: '{left}' and '{right}'"
-    )))
+    let rows = if is_comparison { &COMPARISONS[..] } else { &BINARY[..] };
+    let symbol = rows.get(operator as usize).map_or(c"", |row| row.2).as_ptr();
+    let equals = if in_place { c"=" } else { c"" }.as_ptr();
+    // SAFETY: attached; the names are those of types, which the operands keep.
+    unsafe {
+        let [left, right] = [left, right].map(|it| (*ffi::Py_TYPE(it.as_ptr())).tp_name);
+        if is_comparison {
+            let text = c"'%s' not supported between instances of '%.100s' and '%.100s'".as_ptr();
+            ffi::PyErr_Format(ffi::PyExc_TypeError, text, symbol, left, right);
+        } else {
+            let text = c"unsupported operand type(s) for %s%s: '%.100s' and '%.100s'".as_ptr();
+            ffi::PyErr_Format(ffi::PyExc_TypeError, text, symbol, equals, left, right);
+        }
+    }
+    Err(PyErr::fetch(py))
 }
