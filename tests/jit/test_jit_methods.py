@@ -234,6 +234,32 @@ class Made(ObjectCase):
                     def f(n): return run(n, odd)
                 """, 3000, times=2)
 
+    def test_a_metaclass_is_not_asked_when_a_class_is_called(self):
+        made = self.running("""
+            import types
+            notes = []
+            class Meta(type):
+                def __getattribute__(cls, name):
+                    notes.append(name)
+                    return super().__getattribute__(name)
+            class Made(metaclass=Meta): pass
+            class Module(types.ModuleType):
+                def __getattribute__(self, name):
+                    notes.append(name)
+                    return super().__getattribute__(name)
+            module, other = Module("module"), types.ModuleType("other")
+            other.__getattr__ = notes.append
+            notes.clear()
+            def f(n):
+                total = 0
+                for i in range(n):
+                    total += i
+                    if i == 2500: Made()
+                    if i > n: module() + other()
+                return total, notes
+        """, 3000)
+        self.assertTrue(self.jit.stats(made.f).get("loops"), self.jit.explain(made.f))
+
     def test_attributes_are_made_in_order(self):
         made = define(POINT + """
     def g(points):

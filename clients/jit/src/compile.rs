@@ -792,11 +792,7 @@ impl Resolve for Resolver<'_, '_> {
                 None => Meaning::Other,
             };
         }
-        let (Ok(module), Ok(name)) = (text(&names.module), text(&names.name)) else {
-            return Meaning::Other;
-        };
-        let is_type = object.cast::<PyType>().is_ok();
-        if is_type {
+        if object.cast::<PyType>().is_ok() {
             let is = |ty: Bound<'_, PyType>| object.is(&ty);
             return match () {
                 () if is(py.get_type::<pyo3::types::PyRange>()) => Meaning::Range,
@@ -812,6 +808,10 @@ impl Resolve for Resolver<'_, '_> {
         if object.cast_exact::<PyCFunction>().is_err() {
             return Meaning::Other;
         }
+        // Of other objects code of the program may say what these are.
+        let (Ok(module), Ok(name)) = (text(&names.module), text(&names.name)) else {
+            return Meaning::Other;
+        };
         match (&*module, &*name) {
             ("builtins", "abs") => Meaning::Abs,
             ("builtins", "len") => Meaning::Len,
