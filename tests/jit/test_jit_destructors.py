@@ -221,6 +221,36 @@ class Order(Case):
         self.compare("argument_of_a_callee arguments_of_a_callee", False)
 
 
+class Globals(Case):
+    def test_what_is_left_to_the_interpreter_is_not_kept_alive(self):
+        # Neither a dict nor an instance with __slots__ can be referred to weakly.
+        made = self.running("""
+            import types
+            notes = []
+            class Noisy:
+                __slots__ = "x"
+                def __init__(self, x): self.x = x
+                def get(self): return self.x
+                def __del__(self): notes.append(self.x)
+            module = types.ModuleType("module")
+            def run(n):
+                total = 0
+                for i in range(n):
+                    total += i
+                    if i % 500 == 499: total += items[1].x
+                    if i % 500 == 498: total += noisy.get()
+                    if i % 500 == 497: total += module.items[1].x
+                return total
+            def f(n):
+                global items, noisy
+                items, noisy, module.items = {1: Noisy(1)}, Noisy(2), {1: Noisy(3)}
+                total = run(n)
+                items = noisy = module.items = None
+                return total, notes
+        """, 5000)
+        self.assertTrue(self.jit.stats(made.run).get("loops"), self.jit.explain(made.run))
+
+
 class Recursion(Case):
     """What a recursion has stored is not known while it is compiled: what it was given is looked at behind each call."""
 

@@ -588,15 +588,18 @@ impl Resolve for Resolver<'_, '_> {
         let name = self.name(index)?;
         let (globals, builtins) = (self.globals.clone(), self.builtins.clone());
         if let Some(value) = globals.get_item(&name).map_err(raised)? {
+            // What is not used is not kept alive either.
+            let literal = Self::usable(&value, &name.to_string_lossy())?;
             self.depend(&globals, &name, Some(&value))?;
-            return Self::usable(&value, &name.to_string_lossy());
+            return Ok(literal);
         }
         let Some(value) = builtins.get_item(&name).map_err(raised)? else {
             return Err(format!("there is no global {}", name.to_string_lossy()));
         };
+        let literal = Self::usable(&value, &name.to_string_lossy())?;
         self.depend(&globals, &name, None)?;
         self.depend(&builtins, &name, Some(&value))?;
-        Self::usable(&value, &name.to_string_lossy())
+        Ok(literal)
     }
 
     fn attribute(&mut self, module: usize, index: u32) -> Result<Literal, String> {
@@ -608,8 +611,9 @@ impl Resolve for Resolver<'_, '_> {
         let dict = module.dict();
         let value = dict.get_item(&name).map_err(raised)?;
         let value = value.ok_or("a module without that attribute")?;
+        let literal = Self::usable(&value, &name.to_string_lossy())?;
         self.depend(&dict, &name, Some(&value))?;
-        Self::usable(&value, &name.to_string_lossy())
+        Ok(literal)
     }
 
     fn instance_attribute(
