@@ -47,7 +47,7 @@ def describe(value, depth=5):
         return f"{type(value).__name__} {len(value)} {value[:100]!r}"   # the rest may not fit into memory once more
     if hasattr(value, "__next__"):
         return type(value).__name__  # with the address of what it loops over
-    if type(value).__module__ == "builtins" and not isinstance(value, types.BuiltinFunctionType | types.FunctionType | types.ModuleType):
+    if type(value).__module__ == "builtins" and not isinstance(value, types.BuiltinFunctionType | types.FunctionType | types.MethodType | types.ModuleType):
         return f"{type(value).__name__} {value!r}"
     return type(value).__name__
 
