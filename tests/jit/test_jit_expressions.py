@@ -343,7 +343,8 @@ class Left(TupleCase):
         for source in items.replace("CALLEE", "g"), items.replace("CALLEE", "other"), cells:
             plain, made = define(source), define(source)
             for turn in range(30):
-                if turn == 10: self.jit.compile_at_next_call(made.g)
+                if turn == 10:
+                    self.jit.compile_at_next_call(made.g)
                 n = [turn % 5]
                 self.assertEqual((made.f([*n]), made.count()), (plain.f(n), plain.count()))
 
