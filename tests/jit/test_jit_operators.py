@@ -178,6 +178,20 @@ class NotImplementedReturned(ObjectCase):
                     self.asked(symbol, own, "", left=number, right="A(4)")
                     self.asked(symbol, own, "", left=number, right="A(4)", in_place=symbol in "+|")
 
+    def test_names_of_classes_in_errors(self):
+        for symbol, name in (("+", "add"), ("<", "lt")):
+            self.same(f"""
+    class Meta(type):
+        __name__ = property(lambda self: "other")
+    class A{'n' * 200}(metaclass=Meta):
+        def __init__(self): self.x = 1
+        def __{name}__(self, other): self.x <<= 70; return NotImplemented
+    def arguments():
+        return A{'n' * 200}(), 5
+    def f(a, n):
+        return a {symbol} n
+            """)
+
     def test_methods_of_the_metaclass_are_none_of_the_class(self):
         # type has __or__ and __ror__.
         self.asked("|", methods(["or"], "self.calls += 1; self.x <<= 70; return NotImplemented"), "")
