@@ -172,7 +172,8 @@ impl Lowering<'_, '_> {
     fn float_of(&mut self, x: &Val) -> Result<Val> {
         match x.kind {
             Kind::Float { .. } => Ok(x.clone()),
-            _ => Ok(Val::new(FLOAT, &[self.as_float(x)?])),
+            Kind::Int { .. } | Kind::Bool => Ok(Val::new(FLOAT, &[self.as_float(x)?])),
+            _ => self.refuse("float", &[x]),
         }
     }
 
