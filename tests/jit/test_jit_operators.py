@@ -121,10 +121,9 @@ class Compiled(ObjectCase):
 class NotImplementedReturned(ObjectCase):
     """What the first method returns is found out by compiled code, or where a method was left for the interpreter."""
 
-    def asked(self, symbol, own, other, in_place=False, left="A(3)", right="B(4)"):
-        statement = f"a {symbol}= b; c = a" if in_place else f"c = a {symbol} b"
-        return self.same(f"""
-    LOG = []
+    def asked(self, symbol, own, other, in_place=False, left="A(3)", right="B(4)", is_compiled=True):
+        statement = f"c = a; c {symbol}= b" if in_place else f"c = a {symbol} b"
+        made, stats = self.same(f"""
     class A:
         def __init__(self, x): self.x, self.calls = x, 0
 {own}
@@ -132,32 +131,32 @@ class NotImplementedReturned(ObjectCase):
         def __init__(self, x): self.x, self.calls = x, 0
 {other}
     def arguments():
-        del LOG[:]
         return {left}, {right}, 1
     def f(a, b, n):
         total = 0
         for i in range(n):
             {statement}
             total += 1
-        return total, c if isinstance(c, int) else type(c).__name__, len(LOG), a is b
+        return total, c
         """)
+        self.assertEqual(bool(stats.get("entered")), is_compiled, self.jit.explain(made.f))
 
     def test_the_other_operand_is_asked(self):
         # At once; after a store, which is not done again; in the interpreter, which gets an int that is too large.
-        bodies = ["return NotImplemented", "self.calls += 1; return NotImplemented",
-                  "self.calls += 1; self.x = self.x << 40 << self.calls * 20; return NotImplemented if self.calls == 1 else 1 / 0"]
+        bodies = ["return NotImplemented if self.x else True", "self.calls += 1; return NotImplemented if self.calls else True",
+                  "self.calls += 1; self.x = self.x << 40 << self.calls * 20; return NotImplemented if self.calls == 1 else True"]
         for symbol, name in [*BINARY.items(), *COMPARISONS.items()]:
             swapped = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name if name in ("eq", "ne") else f"r{name}")
             for body in bodies[:3 if symbol in "+<" else 2]:
-                for other in ("", methods([swapped], "LOG.append((type(other).__name__, other.x, other.calls)); return self.x"),
-                              methods([swapped], "LOG.append(other is None); return NotImplemented")):
+                for other in ("", methods([swapped], "self.calls += other.calls + 10; other.calls += self.x; return self.x"),
+                              methods([swapped], "self.calls += 100; return NotImplemented")):
                     with self.subTest(symbol=symbol, body=body, other=other):
                         self.asked(symbol, methods([name], body), other)
 
     def test_in_place(self):
         for symbol, name in (("+", "add"), ("*", "mul"), (">>", "rshift"), ("|", "or")):
             for other in ("", methods([f"r{name}"], "return self.x + other.calls")):
-                for body in ("self.calls += 1; return NotImplemented", "self.x <<= 70; return NotImplemented"):
+                for body in ("self.calls += 1; return NotImplemented if self.calls else True", "self.x <<= 70; return NotImplemented if self.x else True"):
                     with self.subTest(symbol=symbol, other=other, body=body):
                         self.asked(symbol, methods([name], body), other, in_place=True)
 
@@ -165,18 +164,19 @@ class NotImplementedReturned(ObjectCase):
         for symbol in "+<=":
             with self.subTest(symbol):
                 symbol = "==" if symbol == "=" else symbol
-                own = methods(["add", "radd", "lt", "gt", "eq"], "self.calls += 1; return NotImplemented")
+                own = methods(["add", "radd", "lt", "gt", "eq"], "self.calls += 1; return NotImplemented if self.calls else True")
                 self.asked(symbol, own, "", right="A(4)")
-                self.asked(symbol, own + methods(["lt", "eq"], "self.x <<= 70; return NotImplemented"), "", right="A(4)")
+                self.asked(symbol, own + methods(["lt", "eq"], "self.x <<= 70; return NotImplemented if self.x else True"), "", right="A(4)")
 
     def test_numbers(self):
-        own = methods(["add", "radd", "lt", "eq", "ne", "or", "ror"], "self.calls += 1; self.x <<= 50; return NotImplemented")
+        own = methods(["add", "radd", "lt", "eq", "ne", "or", "ror"], "self.calls += 1; self.x <<= 50; return NotImplemented if self.calls else True")
         for symbol in ("+", "<", "==", "!=", "|"):
             for number in ("5", "0.5", "None", "True", "2**80"):
                 with self.subTest(symbol=symbol, number=number):
-                    self.asked(symbol, own, "", right=number)
-                    self.asked(symbol, own, "", left=number, right="A(4)")
-                    self.asked(symbol, own, "", left=number, right="A(4)", in_place=symbol in "+|")
+                    fits = number != "2**80"
+                    self.asked(symbol, own, "", right=number, is_compiled=fits)
+                    self.asked(symbol, own, "", left=number, right="A(4)", is_compiled=fits and symbol in "+|")
+                    self.asked(symbol, own, "", left=number, right="A(4)", in_place=symbol in "+|", is_compiled=fits and symbol in "+|")
 
     def test_names_of_classes_in_errors(self):
         for symbol, name in (("+", "add"), ("<", "lt")):
@@ -194,7 +194,7 @@ class NotImplementedReturned(ObjectCase):
 
     def test_methods_of_the_metaclass_are_none_of_the_class(self):
         # type has __or__ and __ror__.
-        self.asked("|", methods(["or"], "self.calls += 1; self.x <<= 70; return NotImplemented"), "")
+        self.asked("|", methods(["or"], "self.calls += 1; self.x <<= 70; return NotImplemented if self.calls else True"), "")
 
 
 class Left(ObjectCase):
@@ -251,39 +251,40 @@ class Left(ObjectCase):
         self.same("""
     import sys
     class A:
-        def __init__(self, x): self.x = x
+        def __init__(self): self.x, self.hook = 0, 1
         def __add__(self, other):
-            self.x <<= 8
-            if self.x > 2**63: SEEN.append(names())
+            self.x += self.hook + 1
             return self
         def __rmul__(self, other):
-            self.x <<= 8
-            if self.x > 2**63: SEEN.append(names())
+            self.x += self.hook + 2
             return other
-    SEEN = []
+    class Hook:
+        def __add__(self, number): SEEN.append(names()); return number
+    SEEN, CALLS = [], []
     def names():
-        frame, found = sys._getframe(1), []
+        frame, found = sys._getframe(2), []
         while frame and frame.f_code.co_filename == "<defined>":
             found.append((frame.f_code.co_name, frame.f_lineno, frame.f_lasti, [type(value).__name__ for value in frame.f_locals.values()]))
             frame = frame.f_back
         return found
     def arguments():
-        del SEEN[:]
-        return A(1), 12
-    def f(a, n):
+        CALLS.append(1)
+        a = A()
+        if len(CALLS) > 3: a.hook = Hook()
+        return a, 12, SEEN
+    def f(a, n, seen):
         total = 0
         for i in range(n):
             total += 2 * a
             a = a + 1
-        return total, SEEN
-        """)
+        return total
+        """, expect=(3, 1))
 
     def test_another_object_is_returned(self):
         self.same("""
     class A:
         def __init__(self, x): self.x = x
         def __add__(self, other): return self if self.x else other
-        def __lt__(self, other): return self.x and other
     def arguments():
         return A(0), A(1), 3
     def f(a, b, n):
@@ -291,12 +292,46 @@ class Left(ObjectCase):
         for i in range(n):
             c = a + b
             total += c.x
-            c = b + n
+            c = b + a
+            total += c.x
+        return total, c is b
+        """, expect=(3, 0))
+        self.same("""
+    class A:
+        def __init__(self, x): self.x = x
+        def __lt__(self, other): return self.x and other
+    def arguments():
+        return A(0), A(1), 3
+    def f(a, b, n):
+        total = 0
+        for i in range(n):
             if a < b: total += 10
             if b < a: total += 100
             if b < n: total += 1000
-        return total, c is b, a < b, (b < a) is a
+        return total, a < b, (b < a) is a
         """)
+
+    def test_exceptions_of_methods(self):
+        for statement in ("a + 1", "1 - a", "a < 1", "-a", "a == a", "b = a; b *= a"):
+            with self.subTest(statement):
+                self.assertTrue(self.same(f"""
+    class A:
+        def __init__(self, x): self.x, self.calls = x, 0
+        def __add__(self, other): self.calls += 1; return 10 // self.x
+        def __neg__(self): self.calls += 1; return 10 % self.x
+        __rsub__ = __mul__ = __add__
+        def __lt__(self, other): self.calls += 1; return 10 // self.x > 1
+        __eq__ = __lt__
+    def arguments():
+        return A(3), 9
+    def f(a, n):
+        total = 0
+        for i in range(n):
+            a.x = 5 - i
+            {statement}
+            total += a.calls
+        return total
+                """)[1].get("left"))
 
 
 class Refused(ObjectCase):
@@ -333,7 +368,7 @@ class Refused(ObjectCase):
     class A:
         {method}
     class B:
-        def __add__(self, other): return NotImplemented
+        def __add__(self, other, n=1): return NotImplemented if n else 1
         __lt__ = __add__
     def arguments():
         return A(), B(), 5
@@ -345,7 +380,7 @@ class Refused(ObjectCase):
     class A:
         {method}
     class B:
-        def __add__(self, other): return NotImplemented
+        def __add__(self, other, n=1): return NotImplemented if n else 1
     def arguments():
         return B(), A()
     def f(b, a):
@@ -395,14 +430,14 @@ class Changed(ObjectCase):
                        "B.__gt__ = lambda self, other: True", "A.__lt__ = lambda self, other: 'x'", "B.__bases__ = A,", "b.__class__ = A", "del A.__eq__",
                        "A.__add__.__code__ = (lambda self, other: 8).__code__", "A.__neg__ = None"):
             with self.subTest(change):
-                self.same(f"""
+                self.assertTrue(self.same(f"""
     def classes():
         global A, B
         class Base: pass
         class A(Base):
             def __init__(self, x): self.x = x
-            def __add__(self, other): return NotImplemented if other else 1
-            def __lt__(self, other): return NotImplemented
+            def __add__(self, other): return NotImplemented if self.x > 1 else 1
+            def __lt__(self, other): return NotImplemented if self.x > 1 else True
             def __eq__(self, other): return other is None or self.x == 2
             def __neg__(self): return self.x
         class B(Base):
@@ -415,8 +450,8 @@ class Changed(ObjectCase):
     def change(a, b): {change}
     def f(a, b, change):
         total = 0
-        for i in range(6):
-            if i == 3: change(a, b)
+        for i in range(4000):
+            if i == 3000: change(a, b)
             total += a + b
             if a < b: total += 10
             if a == b: total += 100
@@ -425,4 +460,4 @@ class Changed(ObjectCase):
             n += None
             total += n
         return total
-                """)
+                """)[1].get("entered"))
