@@ -181,16 +181,21 @@ class NotImplementedReturned(ObjectCase):
     def test_names_of_classes_in_errors(self):
         for symbol, name in (("+", "add"), ("<", "lt")):
             self.same(f"""
-    class Meta(type):
-        __name__ = property(lambda self: "other")
-    class A{'n' * 200}(metaclass=Meta):
+    class A{'n' * 200}:
         def __init__(self): self.x = 1
-        def __{name}__(self, other): self.x <<= 70; return NotImplemented
+        def __{name}__(self, other): self.x <<= 70; return NotImplemented if self.x else True
     def arguments():
         return A{'n' * 200}(), 5
     def f(a, n):
         return a {symbol} n
-            """)
+            """, expect=(3, 3))
+
+    def test_object_has_a_method_for_unequal(self):
+        # object.__ne__ asks __eq__ of the same operand.
+        for body in ("return NotImplemented if self.calls < 9 else True", "self.calls += 1; return NotImplemented if self.calls < 9 else True"):
+            for other in ("", methods(["eq"], "self.calls += 1; return True"), methods(["eq"], "return NotImplemented")):
+                with self.subTest(body=body, other=other):
+                    self.asked("!=", methods(["ne"], body), other)
 
     def test_methods_of_the_metaclass_are_none_of_the_class(self):
         # type has __or__ and __ror__.
@@ -461,3 +466,49 @@ class Changed(ObjectCase):
             total += n
         return total
                 """)[1].get("entered"))
+
+    def test_while_the_method_runs(self):
+        """What a method that was left does to the classes of the operands, before it returns NotImplemented."""
+        names = ["type(other).__radd__", "type(other).__gt__", "type(other).__eq__"]
+        values = ["lambda self, other: 77", "staticmethod(lambda other: 78)", "property(lambda self: lambda other: 79)", "None", "5", "callable"]
+        changes = [f"{name} = {value}" for name in names for value in values]
+        changes += [f"{names} = C" for names in ("self.__class__", "other.__class__", "self.__class__ = other.__class__")]
+        changes += ["other.__class__ = type(self)", "self.__class__ = type(other)", "del type(other).__radd__", "type(other).__bases__ = C,"]
+        others = ["", methods(["add"], "return 3"), methods(["radd"], "return 4"), methods(["gt"], "return 5") + methods(["eq"], "return 6")]
+        for change in changes:
+            for other in others:
+                for symbol in ("+", "<", "==", "!="):
+                    for right in "AB":
+                        with self.subTest(change=change, other=other, symbol=symbol, right=right):
+                            self.same(f"""
+    class Hook:
+        def __add__(self, n): change(*self.operands); return n
+    def classes():
+        global A, B, C
+        class Base:
+            def __init__(self): self.calls, self.hook = 0, 1
+        class C(Base):
+            def __radd__(self, other): return 101
+            def __gt__(self, other): return 102
+        class A(Base):
+            def __add__(self, other): self.calls += 1; self.hook + 1; return NotImplemented if self.calls else 1
+            def __lt__(self, other): self.calls += 1; self.hook + 1; return NotImplemented if self.calls else True
+            __eq__ = __ne__ = __lt__
+            __radd__ = __add__
+        class B(Base):
+            pass
+{other}
+    def change(self, other):
+        {change}
+    CALLS = []
+    def arguments():
+        if not CALLS: classes()
+        CALLS.append(1)
+        a, b = A(), {right}()
+        if len(CALLS) == 4: a.hook = Hook(); a.hook.operands = a, b
+        return a, b
+    def f(a, b):
+        t = a.calls
+        for i in range(1): t += a {symbol} b
+        return t
+                            """, expect=(3, 1))

@@ -459,13 +459,14 @@ impl<'py, 'a> Resolver<'py, 'a> {
         Ok(())
     }
 
-    /// Looks at the class of an operator's other operand, whose method is asked before or after that of the first one.
+    /// Looks at the class of an operator's other operand, whose method is asked before or after that of the first one. Whether it is
+    /// another one with any of these methods: then it takes part in the operator.
     fn other_operand(
         &mut self,
         class: &Bound<'py, PyType>,
         other: usize,
-        method: &Bound<'py, PyString>,
-    ) -> Result<(), String> {
+        methods: [&Bound<'py, PyString>; 2],
+    ) -> Result<bool, String> {
         let (other, version) = self.class(other)?;
         // SAFETY: two types.
         let is_below =
@@ -473,16 +474,12 @@ impl<'py, 'a> Resolver<'py, 'a> {
         if is_below && !other.is(class) {
             return Err("an operator of an instance and one of a subclass".into());
         }
-        let found = instances::in_class(&other, method)?;
-        let is_plain = |found: &Bound<'_, PyAny>| {
-            // What `object` has for comparisons returns NotImplemented.
-            found.cast_exact::<PyFunction>().is_ok()
-                || found.get_type_ptr() == std::ptr::addr_of_mut!(ffi::PyWrapperDescr_Type)
-        };
-        if !found.as_ref().is_none_or(is_plain) {
-            return Err(format!("{method} that is no function"));
+        let mut has_any = false;
+        for method in methods {
+            has_any |= instances::in_class(&other, method)?.is_some();
         }
-        self.depend_on_class(&other, version, other.as_any())
+        self.depend_on_class(&other, version, other.as_any())?;
+        Ok(has_any && !other.is(class))
     }
 
     /// An object whose address was resolved before, and which a dependency keeps in its place.
@@ -663,7 +660,7 @@ impl Resolve for Resolver<'_, '_> {
         class: usize,
         special: Special,
         other: Option<&Kind>,
-    ) -> Result<usize, String> {
+    ) -> Result<(usize, bool), String> {
         let (class, version) = self.class(class)?;
         let py = class.py();
         let (name, of_other) = match special {
@@ -671,7 +668,7 @@ impl Resolve for Resolver<'_, '_> {
             Special::SetItem => (&parts::names(py).set_item, None),
             _ => operators::methods(py, special).ok_or("internal: no such operator")?,
         };
-        if let Special::Binary { in_place: true, operator } = special {
+        if let Special::Binary { in_place: true, operator, .. } = special {
             let own = operators::in_place(py, operator).ok_or("internal: no such operator")?;
             if instances::in_class(&class, own.bind(py))?.is_some() {
                 return Err(format!("{} of an instance", own.bind(py)));
@@ -681,10 +678,12 @@ impl Resolve for Resolver<'_, '_> {
         let found = found.filter(|found| found.cast_exact::<PyFunction>().is_ok());
         let found = found.ok_or_else(|| format!("an instance without {}", name.bind(py)))?;
         self.depend_on_class(&class, version, &found)?;
+        let mut asks = false;
         if let (Some(of_other), Some(Kind::Instance(other))) = (of_other, other) {
-            self.other_operand(&class, *other, of_other.bind(py))?;
+            asks =
+                self.other_operand(&class, *other, [name, of_other].map(|name| name.bind(py)))?;
         }
-        Ok(found.as_ptr() as usize)
+        Ok((found.as_ptr() as usize, asks))
     }
 
     fn is_true(&mut self, class: usize) -> Result<(), String> {

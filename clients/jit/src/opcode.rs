@@ -149,9 +149,11 @@ pub enum Special {
     GetItem,
     SetItem,
     Negative,
+    /// `asks`: if the method returns NotImplemented, the other operand may have one too.
     Binary {
         operator: u32,
         in_place: bool,
+        asks: bool,
     },
     /// Of the right operand, where the left one is no instance.
     Reflected {

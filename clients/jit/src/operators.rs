@@ -1,12 +1,12 @@
 //! The operators that a class may have methods for.
 
-use crate::instances;
 use crate::opcode::Special;
+use crate::python::_PyType_LookupRef;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyFunction, PyString};
-use std::ffi::CStr;
+use pyo3::types::PyString;
+use std::ffi::{c_int, CStr};
 
 /// A method for an operator, that of the other operand, and what the operator is called in errors.
 type Row = (&'static str, &'static str, &'static CStr);
@@ -36,6 +36,10 @@ const COMPARISONS: [Row; 6] = [
     ("__gt__", "__lt__", c">"),
     ("__ge__", "__le__", c">="),
 ];
+
+/// The comparisons that the other operand is asked for.
+const SWAPPED: [c_int; 6] =
+    [ffi::Py_GT, ffi::Py_GE, ffi::Py_EQ, ffi::Py_NE, ffi::Py_LT, ffi::Py_LE];
 
 /// The names of all methods, made when the compiler is enabled: there may be no memory for them later.
 fn names(py: Python<'_>) -> &'static [[Py<PyString>; 3]] {
@@ -76,6 +80,44 @@ pub fn in_place(py: Python<'_>, operator: u32) -> Option<&Py<PyString>> {
     names(py).get(operator as usize).map(|row| &row[2])
 }
 
+/// What an object's class says of a comparison.
+fn compared<'py>(
+    operator: c_int,
+    object: &Bound<'py, PyAny>,
+    with: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    // SAFETY: attached, and objects that are alive; a comparison returns a new reference, or NULL with an exception.
+    unsafe {
+        let Some(compare) = (*object.get_type_ptr()).tp_richcompare else { return Ok(None) };
+        let result = compare(object.as_ptr(), with.as_ptr(), operator);
+        Bound::from_owned_ptr_or_err(object.py(), result).map(Some)
+    }
+}
+
+/// The result of the method that the right operand's class has, whatever kind of object that is now.
+fn reflected<'py>(
+    special: Special,
+    left: &Bound<'py, PyAny>,
+    right: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = left.py();
+    let Some((_, Some(name))) = methods(py, special) else { return Ok(None) };
+    let class = right.get_type_ptr();
+    // SAFETY: attached, and objects that are alive; both functions return new references, or NULL, the second one with an exception.
+    let found = unsafe {
+        let found = _PyType_LookupRef(class, name.as_ptr());
+        let Some(found) = Bound::from_owned_ptr_or_opt(py, found) else { return Ok(None) };
+        match (*found.get_type_ptr()).tp_descr_get {
+            Some(get) => {
+                let bound = get(found.as_ptr(), right.as_ptr(), class.cast());
+                Bound::from_owned_ptr_or_err(py, bound)?
+            }
+            None => found,
+        }
+    };
+    found.call1((left,)).map(Some)
+}
+
 /// What the interpreter does when the method of an operand has returned NotImplemented: it asks the other operand, and compares
 /// identities or raises TypeError.
 pub fn without_method<'py>(
@@ -85,15 +127,15 @@ pub fn without_method<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = own.py();
     let is_comparison = matches!(special, Special::Comparison(_));
-    let asks = is_comparison || !own.get_type().is(other.get_type());
-    if let (Some((_, Some(name))), true) = (methods(py, special), asks) {
-        let found = instances::in_class(&other.get_type(), name.bind(py)).ok().flatten();
-        if let Some(function) = found.filter(|found| found.cast_exact::<PyFunction>().is_ok()) {
-            let result = function.call1((other, own))?;
-            if !result.is(py.NotImplemented()) {
-                return Ok(result);
-            }
+    let asked = match special {
+        Special::Comparison(operator) => compared(SWAPPED[operator as usize % 6], other, own)?,
+        Special::Binary { asks: true, .. } if !own.get_type().is(other.get_type()) => {
+            reflected(special, own, other)?
         }
+        _ => None,
+    };
+    if let Some(result) = asked.filter(|result| !result.is(py.NotImplemented())) {
+        return Ok(result);
     }
     let (operator, in_place, [left, right]) = match special {
         Special::Comparison(operator @ (2 | 3)) => {
@@ -101,7 +143,7 @@ pub fn without_method<'py>(
             return Ok(result.into_pyobject(py)?.to_owned().into_any());
         }
         Special::Comparison(operator) => (operator, false, [own, other]),
-        Special::Binary { operator, in_place } => (operator, in_place, [own, other]),
+        Special::Binary { operator, in_place, .. } => (operator, in_place, [own, other]),
         Special::Reflected { operator, in_place } => (operator, in_place, [other, own]),
         _ => return Ok(py.NotImplemented().into_bound(py)),
     };

@@ -189,8 +189,13 @@ pub trait Resolve {
     fn instance_attribute(&mut self, class: usize, name: u32, usage: Usage) -> Result<Attribute>;
     /// The `__init__` of a class whose instances are made by nothing but that.
     fn init(&mut self, class: usize) -> Result<usize>;
-    /// The function that instances of a class have for an instruction, whose other operand is of a kind.
-    fn special(&mut self, class: usize, name: Special, other: Option<&Kind>) -> Result<usize>;
+    /// The function that instances of a class have for an instruction, whose other operand is of a kind, and whether that has one too.
+    fn special(
+        &mut self,
+        class: usize,
+        name: Special,
+        other: Option<&Kind>,
+    ) -> Result<(usize, bool)>;
     /// That instances of a class are true, since it does not say what they are.
     fn is_true(&mut self, class: usize) -> Result<()>;
     /// Whether values of a kind are instances of a class.

@@ -240,7 +240,13 @@ impl Lowering<'_, '_> {
     ) -> Result<(Val, bool)> {
         let Kind::Instance(class) = object.kind else { return self.refuse("an item", &[&object]) };
         let other = arguments.first().map(|argument| &argument.kind);
-        let address = self.resolve.special(class, name, other)?;
+        let (address, asks) = self.resolve.special(class, name, other)?;
+        let name = match name {
+            Special::Binary { operator, in_place, .. } => {
+                Special::Binary { operator, in_place, asks }
+            }
+            name => name,
+        };
         let operand = self.before.1.len().checked_sub(depth).ok_or("internal: no operands")?;
         let target = Target::Known(address);
         let arguments: Vec<Val> =

@@ -26,7 +26,7 @@ impl Lowering<'_, '_> {
         let is_instance = |kind: &Kind| matches!(kind, Kind::Instance(_));
         let (special, object, other, depth) = match (special, first) {
             (_, Some(first)) if is_instance(&first.kind) => (special, first, Some(last), 2),
-            (Special::Binary { operator, in_place }, Some(first)) => {
+            (Special::Binary { operator, in_place, .. }, Some(first)) => {
                 (Special::Reflected { operator, in_place }, last, Some(first), 1)
             }
             (_, Some(first)) => return self.refuse("a comparison", &[&first, &last]),

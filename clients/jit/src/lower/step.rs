@@ -170,7 +170,11 @@ impl Lowering<'_, '_> {
                 let in_place = argument >= operator::IN_PLACE;
                 let operator = if in_place { argument - operator::IN_PLACE } else { argument };
                 if self.takes_instance(2) {
-                    return self.instance_operator(Special::Binary { operator, in_place });
+                    return self.instance_operator(Special::Binary {
+                        operator,
+                        in_place,
+                        asks: false,
+                    });
                 }
                 let (y, x) = (self.pop()?, self.pop()?);
                 let (x, y) = (self.as_object(x), self.as_object(y));
