@@ -180,7 +180,7 @@ class NotImplementedReturned(ObjectCase):
 
     def test_names_of_classes_in_errors(self):
         for symbol, name in (("+", "add"), ("<", "lt")):
-            self.same(f"""
+            _, stats = self.same(f"""
     class A{'n' * 200}:
         def __init__(self): self.x = 1
         def __{name}__(self, other): self.x <<= 70; return NotImplemented if self.x else True
@@ -188,7 +188,8 @@ class NotImplementedReturned(ObjectCase):
         return A{'n' * 200}(), 5
     def f(a, n):
         return a {symbol} n
-            """, expect=(3, 3))
+            """)
+            self.assertGreater(stats.get("left", 0), 0)
 
     def test_object_has_a_method_for_unequal(self):
         # object.__ne__ asks __eq__ of the same operand.

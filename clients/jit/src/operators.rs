@@ -1,11 +1,10 @@
 //! The operators that a class may have methods for.
 
 use crate::opcode::Special;
-use crate::python::_PyType_LookupRef;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyString;
+use pyo3::types::{PyDict, PyString};
 use std::ffi::{c_int, CStr};
 
 /// A method for an operator, that of the other operand, and what the operator is called in errors.
@@ -102,20 +101,31 @@ fn reflected<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = left.py();
     let Some((_, Some(name))) = methods(py, special) else { return Ok(None) };
-    let class = right.get_type_ptr();
-    // SAFETY: attached, and objects that are alive; both functions return new references, or NULL, the second one with an exception.
-    let found = unsafe {
-        let found = _PyType_LookupRef(class, name.as_ptr());
-        let Some(found) = Bound::from_owned_ptr_or_opt(py, found) else { return Ok(None) };
+    let class = right.get_type();
+    let mut found = None;
+    for base in class.mro() {
+        // SAFETY: attached, and a class of the order, whose dict is a new reference, or NULL with an exception.
+        let dict = unsafe {
+            let dict = ffi::PyType_GetDict(base.as_ptr().cast());
+            Bound::from_owned_ptr_or_err(py, dict)?.cast_into::<PyDict>()?
+        };
+        found = dict.get_item(name)?;
+        if found.is_some() {
+            break;
+        }
+    }
+    let Some(found) = found else { return Ok(None) };
+    // SAFETY: attached, and objects that are alive; a descriptor returns a new reference, or NULL with an exception.
+    let method = unsafe {
         match (*found.get_type_ptr()).tp_descr_get {
             Some(get) => {
-                let bound = get(found.as_ptr(), right.as_ptr(), class.cast());
+                let bound = get(found.as_ptr(), right.as_ptr(), class.as_ptr());
                 Bound::from_owned_ptr_or_err(py, bound)?
             }
             None => found,
         }
     };
-    found.call1((left,)).map(Some)
+    method.call1((left,)).map(Some)
 }
 
 /// What the interpreter does when the method of an operand has returned NotImplemented: it asks the other operand, and compares

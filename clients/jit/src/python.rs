@@ -160,7 +160,6 @@ extern "C" {
     pub fn PyCell_Set(cell: *mut PyObject, value: *mut PyObject) -> c_int;
     pub fn PyUnstable_Type_AssignVersionTag(class: *mut PyTypeObject) -> c_int;
     pub fn PyEval_GetFrameLocals() -> *mut PyObject;
-    pub fn _PyType_LookupRef(class: *mut PyTypeObject, name: *mut PyObject) -> *mut PyObject;
     pub fn PyDict_GetItemWithError(dict: *mut PyObject, key: *mut PyObject) -> *mut PyObject;
 }
 
