@@ -121,7 +121,7 @@ class Compiled(ObjectCase):
 class NotImplementedReturned(ObjectCase):
     """What the first method returns is found out by compiled code, or where a method was left for the interpreter."""
 
-    def asked(self, symbol, own, other, in_place=False, left="A(3)", right="B(4)", is_compiled=True):
+    def check_operator(self, symbol, own, other, in_place=False, left="A(3)", right="B(4)", is_compiled=True):
         statement = f"c = a; c {symbol}= b" if in_place else f"c = a {symbol} b"
         made, stats = self.same(f"""
     class A:
@@ -141,7 +141,7 @@ class NotImplementedReturned(ObjectCase):
         """)
         self.assertEqual(bool(stats.get("entered")), is_compiled, self.jit.explain(made.f))
 
-    def test_the_other_operand_is_asked(self):
+    def test_the_method_of_the_other_operand_is_called(self):
         # At once; after a store, which is not done again; in the interpreter, which gets an int that is too large.
         bodies = ["return NotImplemented if self.x else True", "self.calls += 1; return NotImplemented if self.calls else True",
                   "self.calls += 1; self.x = self.x << 40 << self.calls * 20; return NotImplemented if self.calls == 1 else True"]
@@ -151,22 +151,22 @@ class NotImplementedReturned(ObjectCase):
                 for other in ("", methods([swapped], "self.calls += other.calls + 10; other.calls += self.x; return self.x"),
                               methods([swapped], "self.calls += 100; return NotImplemented")):
                     with self.subTest(symbol=symbol, body=body, other=other):
-                        self.asked(symbol, methods([name], body), other)
+                        self.check_operator(symbol, methods([name], body), other)
 
     def test_in_place(self):
         for symbol, name in (("+", "add"), ("*", "mul"), (">>", "rshift"), ("|", "or")):
             for other in ("", methods([f"r{name}"], "return self.x + other.calls")):
                 for body in ("self.calls += 1; return NotImplemented if self.calls else True", "self.x <<= 70; return NotImplemented if self.x else True"):
                     with self.subTest(symbol=symbol, other=other, body=body):
-                        self.asked(symbol, methods([name], body), other, in_place=True)
+                        self.check_operator(symbol, methods([name], body), other, in_place=True)
 
     def test_one_class(self):
         for symbol in "+<=":
             with self.subTest(symbol):
                 symbol = "==" if symbol == "=" else symbol
                 own = methods(["add", "radd", "lt", "gt", "eq"], "self.calls += 1; return NotImplemented if self.calls else True")
-                self.asked(symbol, own, "", right="A(4)")
-                self.asked(symbol, own + methods(["lt", "eq"], "self.x <<= 70; return NotImplemented if self.x else True"), "", right="A(4)")
+                self.check_operator(symbol, own, "", right="A(4)")
+                self.check_operator(symbol, own + methods(["lt", "eq"], "self.x <<= 70; return NotImplemented if self.x else True"), "", right="A(4)")
 
     def test_numbers(self):
         own = methods(["add", "radd", "lt", "eq", "ne", "or", "ror"], "self.calls += 1; self.x <<= 50; return NotImplemented if self.calls else True")
@@ -174,9 +174,9 @@ class NotImplementedReturned(ObjectCase):
             for number in ("5", "0.5", "None", "True", "2**80"):
                 with self.subTest(symbol=symbol, number=number):
                     fits = number != "2**80"
-                    self.asked(symbol, own, "", right=number, is_compiled=fits)
-                    self.asked(symbol, own, "", left=number, right="A(4)", is_compiled=fits and symbol in "+|")
-                    self.asked(symbol, own, "", left=number, right="A(4)", in_place=symbol in "+|", is_compiled=fits and symbol in "+|")
+                    self.check_operator(symbol, own, "", right=number, is_compiled=fits)
+                    self.check_operator(symbol, own, "", left=number, right="A(4)", is_compiled=fits and symbol in "+|")
+                    self.check_operator(symbol, own, "", left=number, right="A(4)", in_place=symbol in "+|", is_compiled=fits and symbol in "+|")
 
     def test_names_of_classes_in_errors(self):
         for symbol, name in (("+", "add"), ("<", "lt")):
@@ -192,15 +192,15 @@ class NotImplementedReturned(ObjectCase):
             self.assertGreater(stats.get("left", 0), 0)
 
     def test_object_has_a_method_for_unequal(self):
-        # object.__ne__ asks __eq__ of the same operand.
+        # object.__ne__ calls __eq__ of the same operand.
         for body in ("return NotImplemented if self.calls < 9 else True", "self.calls += 1; return NotImplemented if self.calls < 9 else True"):
             for other in ("", methods(["eq"], "self.calls += 1; return True"), methods(["eq"], "return NotImplemented")):
                 with self.subTest(body=body, other=other):
-                    self.asked("!=", methods(["ne"], body), other)
+                    self.check_operator("!=", methods(["ne"], body), other)
 
     def test_methods_of_the_metaclass_are_none_of_the_class(self):
         # type has __or__ and __ror__.
-        self.asked("|", methods(["or"], "self.calls += 1; self.x <<= 70; return NotImplemented if self.calls else True"), "")
+        self.check_operator("|", methods(["or"], "self.calls += 1; self.x <<= 70; return NotImplemented if self.calls else True"), "")
 
 
 class Left(ObjectCase):

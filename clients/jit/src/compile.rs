@@ -459,7 +459,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
         Ok(())
     }
 
-    /// Looks at the class of an operator's other operand, whose method is asked before or after that of the first one. Whether it is
+    /// Looks at the class of an operator's other operand, whose method is called before or after that of the first one. Whether it is
     /// another one with any of these methods: then it takes part in the operator.
     fn other_operand(
         &mut self,
@@ -678,12 +678,12 @@ impl Resolve for Resolver<'_, '_> {
         let found = found.filter(|found| found.cast_exact::<PyFunction>().is_ok());
         let found = found.ok_or_else(|| format!("an instance without {}", name.bind(py)))?;
         self.depend_on_class(&class, version, &found)?;
-        let mut asks = false;
+        let mut takes_part = false;
         if let (Some(of_other), Some(Kind::Instance(other))) = (of_other, other) {
-            asks =
+            takes_part =
                 self.other_operand(&class, *other, [name, of_other].map(|name| name.bind(py)))?;
         }
-        Ok((found.as_ptr() as usize, asks))
+        Ok((found.as_ptr() as usize, takes_part))
     }
 
     fn is_true(&mut self, class: usize) -> Result<(), String> {

@@ -149,11 +149,11 @@ pub enum Special {
     GetItem,
     SetItem,
     Negative,
-    /// `asks`: if the method returns NotImplemented, the other operand may have one too.
+    /// `takes_part`: the other operand has a method too, which is called if this one returns NotImplemented.
     Binary {
         operator: u32,
         in_place: bool,
-        asks: bool,
+        takes_part: bool,
     },
     /// Of the right operand, where the left one is no instance.
     Reflected {

@@ -36,7 +36,7 @@ const COMPARISONS: [Row; 6] = [
     ("__ge__", "__le__", c">="),
 ];
 
-/// The comparisons that the other operand is asked for.
+/// By the number of the operator: the comparison of the other operand with this one.
 const SWAPPED: [c_int; 6] =
     [ffi::Py_GT, ffi::Py_GE, ffi::Py_EQ, ffi::Py_NE, ffi::Py_LT, ffi::Py_LE];
 
@@ -56,7 +56,7 @@ pub fn prepare(py: Python<'_>) {
     names(py);
 }
 
-/// The name of an operator's method, and that of the other operand's, which is asked if the first one returns NotImplemented.
+/// The name of an operator's method, and that of the other operand's, which is called if the first one returns NotImplemented.
 pub fn methods(py: Python<'_>, special: Special) -> Option<(&Py<PyString>, Option<&Py<PyString>>)> {
     let count = BINARY.len();
     let (place, own) = match special {
@@ -128,7 +128,7 @@ fn reflected<'py>(
     method.call1((left,)).map(Some)
 }
 
-/// What the interpreter does when the method of an operand has returned NotImplemented: it asks the other operand, and compares
+/// What the interpreter does when the method of an operand has returned NotImplemented: it calls that of the other operand, and compares
 /// identities or raises TypeError.
 pub fn without_method<'py>(
     special: Special,
@@ -137,14 +137,14 @@ pub fn without_method<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = own.py();
     let is_comparison = matches!(special, Special::Comparison(_));
-    let asked = match special {
+    let result = match special {
         Special::Comparison(operator) => compared(SWAPPED[operator as usize % 6], other, own)?,
-        Special::Binary { asks: true, .. } if !own.get_type().is(other.get_type()) => {
+        Special::Binary { takes_part: true, .. } if !own.get_type().is(other.get_type()) => {
             reflected(special, own, other)?
         }
         _ => None,
     };
-    if let Some(result) = asked.filter(|result| !result.is(py.NotImplemented())) {
+    if let Some(result) = result.filter(|result| !result.is(py.NotImplemented())) {
         return Ok(result);
     }
     let (operator, in_place, [left, right]) = match special {

@@ -240,10 +240,10 @@ impl Lowering<'_, '_> {
     ) -> Result<(Val, bool)> {
         let Kind::Instance(class) = object.kind else { return self.refuse("an item", &[&object]) };
         let other = arguments.first().map(|argument| &argument.kind);
-        let (address, asks) = self.resolve.special(class, name, other)?;
+        let (address, takes_part) = self.resolve.special(class, name, other)?;
         let name = match name {
             Special::Binary { operator, in_place, .. } => {
-                Special::Binary { operator, in_place, asks }
+                Special::Binary { operator, in_place, takes_part }
             }
             name => name,
         };

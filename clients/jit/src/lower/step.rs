@@ -173,7 +173,7 @@ impl Lowering<'_, '_> {
                     return self.instance_operator(Special::Binary {
                         operator,
                         in_place,
-                        asks: false,
+                        takes_part: false,
                     });
                 }
                 let (y, x) = (self.pop()?, self.pop()?);
