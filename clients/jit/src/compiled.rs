@@ -43,7 +43,7 @@ pub struct Compiled {
     pub blocks: usize,
     /// It changes objects that others may refer to.
     pub stores: bool,
-    /// A generator expression calls a function around it, of which was not known whether it stores something.
+    /// A generator expression calls a function that was being compiled: whether that stores something was not known.
     pub repeats: bool,
     /// By slot: what cells are expected to contain.
     pub cells: Vec<(u32, Kind)>,

@@ -144,7 +144,7 @@ impl Outer {
         self.variables.iter().filter(kept).any(|variable| variable.stored)
     }
 
-    /// Whether compiled code has variables of cells which it stores, or a function that it calls: cells learn of them when it is left.
+    /// Whether compiled code keeps variables beside their cells that it stores, or that a function stores which it calls.
     pub fn keeps_cells(&self, callee_stores: bool) -> bool {
         let is_cell = |variable: &Variable| matches!(variable.home, Home::Cell(_));
         !self.shared.get()
