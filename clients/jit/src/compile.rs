@@ -465,7 +465,7 @@ impl<'py, 'a> Resolver<'py, 'a> {
         &mut self,
         class: &Bound<'py, PyType>,
         other: usize,
-        methods: [&Bound<'py, PyString>; 2],
+        methods: [&str; 2],
     ) -> Result<bool, String> {
         let (other, version) = self.class(other)?;
         // SAFETY: two types.
@@ -476,7 +476,8 @@ impl<'py, 'a> Resolver<'py, 'a> {
         }
         let mut has_any = false;
         for method in methods {
-            has_any |= instances::in_class(&other, method)?.is_some();
+            let method = operators::name(other.py(), method).map_err(raised)?;
+            has_any |= instances::in_class(&other, &method)?.is_some();
         }
         self.depend_on_class(&other, version, other.as_any())?;
         Ok(has_any && !other.is(class))
@@ -663,25 +664,20 @@ impl Resolve for Resolver<'_, '_> {
     ) -> Result<(usize, bool), String> {
         let (class, version) = self.class(class)?;
         let py = class.py();
-        let (name, of_other) = match special {
-            Special::GetItem => (&parts::names(py).get_item, None),
-            Special::SetItem => (&parts::names(py).set_item, None),
-            _ => operators::methods(py, special).ok_or("internal: no such operator")?,
-        };
-        if let Special::Binary { in_place: true, operator, .. } = special {
-            let own = operators::in_place(py, operator).ok_or("internal: no such operator")?;
-            if instances::in_class(&class, own.bind(py))?.is_some() {
-                return Err(format!("{} of an instance", own.bind(py)));
+        let (own, of_other) = operators::methods(special).ok_or("internal: no such operator")?;
+        if let Special::Binary { in_place: true, .. } = special {
+            let own = own.replacen("__", "__i", 1);
+            if instances::in_class(&class, &operators::name(py, &own).map_err(raised)?)?.is_some() {
+                return Err(format!("{own} of an instance"));
             }
         }
-        let found = instances::in_class(&class, name.bind(py))?;
+        let found = instances::in_class(&class, &operators::name(py, own).map_err(raised)?)?;
         let found = found.filter(|found| found.cast_exact::<PyFunction>().is_ok());
-        let found = found.ok_or_else(|| format!("an instance without {}", name.bind(py)))?;
+        let found = found.ok_or_else(|| format!("an instance without {own}"))?;
         self.depend_on_class(&class, version, &found)?;
         let mut takes_part = false;
         if let (Some(of_other), Some(Kind::Instance(other))) = (of_other, other) {
-            takes_part =
-                self.other_operand(&class, *other, [name, of_other].map(|name| name.bind(py)))?;
+            takes_part = self.other_operand(&class, *other, [own, of_other])?;
         }
         Ok((found.as_ptr() as usize, takes_part))
     }

@@ -10,7 +10,6 @@ use crate::exit;
 use crate::instances;
 use crate::kind::{Kind, FLOAT, INT};
 use crate::lower::MOST_ARGUMENTS;
-use crate::operators;
 use crate::parts;
 use crate::python::{int_value, CodeObject, PyFunction_SetVectorcall, ThreadState, PENDING};
 use crate::record::{self, count, Observers, Record};
@@ -224,7 +223,6 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
     ORIGINAL.store(own, Ordering::Relaxed);
     parts::names(py);
     instances::prepare(py)?;
-    operators::prepare(py);
     py.get_type::<Continuation>();
     stack::prepare(py);
     Ok(())

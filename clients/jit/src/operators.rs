@@ -3,7 +3,6 @@
 use crate::opcode::Special;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 use std::ffi::{c_int, CStr};
 
@@ -40,46 +39,31 @@ const COMPARISONS: [Row; 6] = [
 const SWAPPED: [c_int; 6] =
     [ffi::Py_GT, ffi::Py_GE, ffi::Py_EQ, ffi::Py_NE, ffi::Py_LT, ffi::Py_LE];
 
-/// The names of all methods, made when the compiler is enabled: there may be no memory for them later.
-fn names(py: Python<'_>) -> &'static [[Py<PyString>; 3]] {
-    static NAMES: PyOnceLock<Vec<[Py<PyString>; 3]>> = PyOnceLock::new();
-    NAMES.get_or_init(py, || {
-        let name = |text: &str| PyString::intern(py, text).unbind();
-        let in_place = |own: &str| own.replacen("__", "__i", 1);
-        let row = |(own, other, _): &Row| [name(own), name(other), name(&in_place(own))];
-        BINARY.iter().chain(&COMPARISONS).chain(&[("__neg__", "", c"-")]).map(row).collect()
-    })
-}
-
-/// Makes what is needed later.
-pub fn prepare(py: Python<'_>) {
-    names(py);
-}
-
-/// The name of an operator's method, and that of the other operand's, which is called if the first one returns NotImplemented.
-pub fn methods(py: Python<'_>, special: Special) -> Option<(&Py<PyString>, Option<&Py<PyString>>)> {
-    let count = BINARY.len();
-    let (place, own) = match special {
-        Special::Binary { operator, .. } => (operator as usize, true),
-        Special::Reflected { operator, .. } => (operator as usize, false),
-        Special::Comparison(operator) => (count + operator as usize, true),
-        Special::Negative => (count + COMPARISONS.len(), true),
-        Special::GetItem | Special::SetItem => return None,
+/// The name of an instruction's method, and that of the other operand's, which is called if the first one returns NotImplemented.
+pub fn methods(special: Special) -> Option<(&'static str, Option<&'static str>)> {
+    let (own, other, _) = match special {
+        Special::GetItem => return Some(("__getitem__", None)),
+        Special::SetItem => return Some(("__setitem__", None)),
+        Special::Negative => return Some(("__neg__", None)),
+        Special::Binary { operator, .. } => BINARY.get(operator as usize)?,
+        Special::Reflected { operator, .. } => {
+            return Some((BINARY.get(operator as usize)?.1, None));
+        }
+        Special::Comparison(operator) => COMPARISONS.get(operator as usize)?,
     };
-    let [name, other, _] = names(py).get(place)?;
-    match (special, own) {
-        (Special::Negative, _) => Some((name, None)),
-        (_, true) => Some((name, Some(other))),
-        (_, false) => Some((other, None)),
+    Some((own, Some(other)))
+}
+
+/// A name as an object. There may be no memory for it.
+pub fn name<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyString>> {
+    // SAFETY: attached, and that many bytes of UTF-8; a new reference, or NULL with an exception.
+    unsafe {
+        let name = ffi::PyUnicode_FromStringAndSize(text.as_ptr().cast(), text.len() as isize);
+        Ok(Bound::from_owned_ptr_or_err(py, name)?.cast_into_unchecked())
     }
 }
 
-/// The name of the method for `x += y` and so on.
-pub fn in_place(py: Python<'_>, operator: u32) -> Option<&Py<PyString>> {
-    names(py).get(operator as usize).map(|row| &row[2])
-}
-
-/// What an object's class says of a comparison.
+/// The result of the comparison that an object's class has for it.
 fn compared<'py>(
     operator: c_int,
     object: &Bound<'py, PyAny>,
@@ -100,7 +84,8 @@ fn reflected<'py>(
     right: &Bound<'py, PyAny>,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = left.py();
-    let Some((_, Some(name))) = methods(py, special) else { return Ok(None) };
+    let Some((_, Some(text))) = methods(special) else { return Ok(None) };
+    let name = name(py, text)?;
     let class = right.get_type();
     let mut found = None;
     for base in class.mro() {
@@ -109,7 +94,7 @@ fn reflected<'py>(
             let dict = ffi::PyType_GetDict(base.as_ptr().cast());
             Bound::from_owned_ptr_or_err(py, dict)?.cast_into::<PyDict>()?
         };
-        found = dict.get_item(name)?;
+        found = dict.get_item(&name)?;
         if found.is_some() {
             break;
         }

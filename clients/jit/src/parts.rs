@@ -132,8 +132,6 @@ names! {
     len = "__len__",
     class = "__class__",
     init = "__init__",
-    get_item = "__getitem__",
-    set_item = "__setitem__",
     reduce = "__reduce__",
     length_hint = "__length_hint__",
     set_state = "__setstate__",
