@@ -5,6 +5,7 @@ use super::slots::move_slots;
 use crate::check::check;
 use crate::cpython::_PyInterpreterFrame;
 use core::ptr::null_mut;
+use memoffset::offset_of;
 
 /// What `_PyFrame_Copy` does: moves a frame with all it owns from `source` to `target`, which is
 /// linked to no other frame afterwards; the caller sets its owner. What is left at `source` owns
@@ -29,13 +30,22 @@ pub unsafe extern "C" fn _PyRust_MoveFrame(
     );
     let slots = frame.slots_at_rest();
     // SAFETY: the caller passes memory for a frame of the same code, elsewhere, that nothing reads yet.
-    // The structure includes the first slot: used or not, it is memory of both frames.
     unsafe {
-        target.copy_from_nonoverlapping(source, 1);
-        if slots > 1 {
-            move_slots(first_slot(source).add(1), first_slot(target).add(1), slots - 1);
-        }
+        let first = offset_of!(_PyInterpreterFrame, frame_obj);
+        target.cast::<u8>().copy_from_nonoverlapping(source.cast::<u8>(), first);
+        (*target).frame_obj = (*source).frame_obj;
+        (*target).return_offset = (*source).return_offset;
+        (*target).owner = (*source).owner;
         // It lives on without the frame that called it.
         (*target).previous = null_mut();
     }
+    // These two were stored a moment ago. A load of more than was stored, which the compiler would make of two
+    // fields, would wait until the store has left the processor's queue.
+    // SAFETY: as above.
+    unsafe {
+        (*target).instr_ptr = (&raw const (*source).instr_ptr).read_volatile();
+        (*target).stacktop = (&raw const (*source).stacktop).read_volatile();
+    }
+    // SAFETY: as above, and `source` has so many slots.
+    unsafe { move_slots(first_slot(source), first_slot(target), slots) };
 }
