@@ -1,6 +1,6 @@
 """What the measured interpreters run for the suite, beside the call benchmarks: frames, recursion, threads, memory.
 
-    python child.py frames|integers ITERATIONS ROUNDS
+    python child.py frames|integers|texts ITERATIONS ROUNDS
     python child.py recursion | descents | threads | memory WHAT | scaling EXTENSIONS
 
 Prints lines: a name, then a figure: ns, but bytes where the name says so.
@@ -8,6 +8,8 @@ Prints lines: a name, then a figure: ns, but bytes where the name says so.
 
 import operator
 import os
+import random
+import re
 import sys
 
 # The script's own directory has nothing to import; workloads.py is beside it.
@@ -176,7 +178,7 @@ def frames(iterations, rounds):
 LONG, LONGER = (int("123456789" * digits, 16) % (1 << 30 * digits) for digits in (60, 1000))
 
 
-def on_integers(operation, *arguments, times=20):
+def repeated(operation, *arguments, times=20):
     def run(n):
         for _ in range(n):
             for _ in range(times):
@@ -185,17 +187,40 @@ def on_integers(operation, *arguments, times=20):
 
 
 INTEGERS = {
-    "add": on_integers(operator.add, LONG, LONG - 1), "subtract": on_integers(operator.sub, LONG, LONG // 3),
-    "multiply": on_integers(operator.mul, LONG, LONG - 1), "square": on_integers(operator.mul, LONG, LONG),
-    "multiply by one digit": on_integers(operator.mul, LONG, 12345), "divide": on_integers(operator.floordiv, LONG * LONG, LONG - 1),
-    "divide by one digit": on_integers(operator.floordiv, LONG, 12345), "multiply longer": on_integers(operator.mul, LONGER, LONGER - 1, times=1),
-    "to text": on_integers(str, LONG), "of text": on_integers(int, str(LONG)),
+    "add": repeated(operator.add, LONG, LONG - 1), "subtract": repeated(operator.sub, LONG, LONG // 3),
+    "multiply": repeated(operator.mul, LONG, LONG - 1), "square": repeated(operator.mul, LONG, LONG),
+    "multiply by one digit": repeated(operator.mul, LONG, 12345), "divide": repeated(operator.floordiv, LONG * LONG, LONG - 1),
+    "divide by one digit": repeated(operator.floordiv, LONG, 12345), "multiply longer": repeated(operator.mul, LONGER, LONGER - 1, times=1),
+    "to text": repeated(str, LONG), "of text": repeated(int, str(LONG)),
 }
 
 
 def integers(iterations, rounds):
     import workloads
     workloads.print_times(int(iterations), int(rounds), INTEGERS)
+
+
+# --- Texts: regular expressions, and pieces. ------------------------------------------------------------------------
+
+DNA = "".join(random.Random(1).choices("acgt", k=2_000))
+LINES = "\n".join(f'127.0.0.{n} - - [10/Oct/2000:13:55:36] "GET /page{n}.html HTTP/1.0" 200 {n * 7}' for n in range(30))
+
+
+def found(pattern, text):
+    return repeated(re.compile(pattern).findall, text, times=1)
+
+
+TEXTS = {
+    "a character": found('"', LINES), "a character of a set": found("[^0-9A-F]", "0123456789ABCDEF" * 100), "alternatives": found("agggtaaa|tttaccct", DNA),
+    "lazy": found('"(.*?)"', LINES), "lines": found(".+", LINES), "words": found(r"\b[a-zA-Z]\w*\d+\b", LINES),
+    "groups": found(r'(?m)^(\S+) (\S+) (\S+) \[([^]]+)\] "(\S+) (\S+)\s*(\S*)" (\d{3}) (\d+)', LINES),
+    "split": repeated(LINES.split, " ", times=1), "replace": repeated(LINES.replace, "1", "&amp;", times=1),
+}
+
+
+def texts(iterations, rounds):
+    import workloads
+    workloads.print_times(int(iterations), int(rounds), TEXTS)
 
 
 # --- Deep recursion and its memory. --------------------------------------------------------------------------------
@@ -325,5 +350,5 @@ def peak(what):
 
 
 if __name__ == "__main__":
-    {"frames": frames, "integers": integers, "recursion": recursion, "descents": descents, "threads": threads, "scaling": scaling,
+    {"frames": frames, "integers": integers, "texts": texts, "recursion": recursion, "descents": descents, "threads": threads, "scaling": scaling,
      "memory": peak}[sys.argv[1]](*sys.argv[2:])

@@ -131,6 +131,7 @@ def make_tasks(pythons: Pythons, base: str, extensions: Pythons, sizes: Sizes, t
 
     add_child("frames", "frames", iterations, rounds)
     add_child("integers", "integers", iterations, rounds)
+    add_child("texts", "texts", iterations, rounds)
 
     def extra_times(python: str, round: int) -> list[Sample]:
         return [sample(f"code extra/{case}", [float(child(
