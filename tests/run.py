@@ -566,7 +566,7 @@ def parse_arguments():
                         help="of the modules of the group python each Nth one, from the Kth on (default: all)")
     parser.add_argument("--suite", nargs="?", const="whole", choices=("whole", "rest"),
                         help="CPython's test suite instead, whole or without the files of the group cpython")
-    parser.add_argument("--jobs", type=positive, default=1 + (os.cpu_count() or 1), help="processes for CPython's tests, many of which wait (default %(default)s)")
+    parser.add_argument("--jobs", type=positive, default=1 + (os.cpu_count() or 1), help="processes for CPython's tests (default %(default)s)")
     # Tests wait for processes and for time, too: one more than there are processors keeps these busy.
     parser.add_argument("--at-once", type=positive, default=min(3, 1 + (os.cpu_count() or 1)), metavar="N",
                         help="groups of the project's own tests beside each other (default %(default)s)")

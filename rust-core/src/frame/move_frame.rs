@@ -41,11 +41,11 @@ pub unsafe extern "C" fn _PyRust_MoveFrame(
     }
     // These two were stored a moment ago. A load of more than was stored, which the compiler would make of two
     // fields, would wait until the store has left the processor's queue.
-    // SAFETY: as above.
+    // SAFETY: the fields of a live frame are set, and nothing reads `target` yet.
     unsafe {
         (*target).instr_ptr = (&raw const (*source).instr_ptr).read_volatile();
         (*target).stacktop = (&raw const (*source).stacktop).read_volatile();
     }
-    // SAFETY: as above, and `source` has so many slots.
+    // SAFETY: `source` has so many slots, and `target` is memory of a frame of the same code, elsewhere.
     unsafe { move_slots(first_slot(source), first_slot(target), slots) };
 }
