@@ -55,8 +55,8 @@ def alternatives(choose: random.Random, depth: int) -> str:
     return "|".join(begin + sequence(choose, depth) for _ in range(choose.choice((1, 1, 1, 2, 3))))
 
 
-def text(choose: random.Random, width: int) -> str:
-    letters = LETTERS + (WIDE[width] if choose.random() < 0.8 else "")
+def text(choose: random.Random, width: int, letters: str) -> str:
+    letters += WIDE[width] if choose.random() < 0.8 else ""
     found = "".join(choose.choices(letters, k=choose.randint(0, 14)))
     if choose.random() < 0.15:
         found = choose.choice("a1 \xe9") * choose.randint(20, 40) + found
@@ -64,13 +64,28 @@ def text(choose: random.Random, width: int) -> str:
     return found + WIDE[width]
 
 
+def part_of_a_group(choose: random.Random) -> str:
+    """A lazy repetition before the end of a group, with a condition on that group: it sees what an attempt that failed has left of the group."""
+    one = lambda: "".join(choose.choices("ab1", k=choose.randint(1, 3)))  # noqa: E731
+    middle = choose.choice(("b?", "b*", "(?:b|1)?", "(?:(b)|a)*", "(?:a|(b))*?", "(?:a(b)a|a(b)1|)", "(?<=(a))"))
+    condition = choose.choice((f"(?(1){one()}|{one()})", f"(?(2){one()}|{one()})", one()))
+    lazy = choose.choice(("1*?", ".*?", "[ab]??", "a{0,2}?", "[^b]+?"))
+    source = f"(?P<outer>(a){middle}{condition}{lazy}){choose.choice('ab1')}"
+    if choose.random() < 0.3:
+        return f"(?:{source}){choose.choice(('?', '{1,2}', '*?', '++'))}{one()}"
+    # A beginning that overlaps with itself.
+    return choose.choice(("", "", "abab", "aab", "aaa", "abaab")) + source
+
+
 def shown(found: "re.Match[str] | None") -> object:
-    return found and (found.span(), found.regs, found.lastindex)
+    return found and (found.span(), found.regs, found.lastindex, found.lastgroup)
 
 
 def results(pattern: "re.Pattern[str]", where: str, replacement: str) -> list[object]:
     begin = len(where) // 3
+    scanner = pattern.scanner(where)
     return [
+        [shown(step()) for step in (scanner.search, scanner.match, scanner.search)],
         [shown(found) for found in pattern.finditer(where)],
         shown(pattern.match(where)), shown(pattern.fullmatch(where)), shown(pattern.search(where, begin, len(where) - 1)),
         pattern.split(where, maxsplit=3), pattern.subn(replacement, where),
@@ -85,6 +100,9 @@ def main() -> None:
         source = alternatives(choose, 2)
         while len(re.findall(r"[*+]|,}", source)) > MOST_ENDLESS:
             source = alternatives(choose, 2)
+        letters = LETTERS
+        if choose.random() < 0.5:
+            source, letters = part_of_a_group(choose), "aaabb1"
         groups = len(re.findall(r"(?<!\\)\((?!\?)", source))
         if groups and choose.random() < 0.2:
             source += f"\\{choose.randint(1, groups)}"
@@ -95,11 +113,11 @@ def main() -> None:
             print(number, ascii(source), error)
             continue
         for width in WIDE:
-            where = text(choose, width)
+            where = text(choose, width, letters)
             print(number, ascii(source), flags, ascii(where), ascii(results(pattern, where, "<\\g<0>>")))
         if source.isascii() or max(source) < "\u0100":
             octets = re.compile(source.encode("latin-1"), flags & ~re.ASCII | choose.choice((0, 0, re.LOCALE)))
-            where = text(choose, 1).encode("latin-1")
+            where = text(choose, 1, letters).encode("latin-1")
             for buffer in (where, bytearray(where), memoryview(where)):
                 print(number, "bytes", results(octets, buffer, b"<>"))
 
