@@ -710,8 +710,8 @@ FRAMEHOOK_API const size_t *PyUnstable_Code_Observers(PyObject *code);
 /*
  Whether anybody observes calls of `code` in the calling thread: 0 or 1, or
  -1 with TypeError. Sets the word of PyUnstable_Code_Observers() if nothing
- does. 1 also if a hook that is called in this thread was not asked yet, or
- has not disabled itself for the code; then let the interpreter call it.
+ does. 1 also if a hook that is called in this thread was not yet called for
+ the code, or has not disabled itself for it; then let the interpreter call it.
  */
 FRAMEHOOK_API int PyUnstable_Code_IsObserved(PyObject *code);
 
