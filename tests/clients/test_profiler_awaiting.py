@@ -211,7 +211,7 @@ asyncio.run(main())
             with open(path) as file:
                 text = file.read()
             self.assertRegex(text, rf"\n +calls +{shown}\n")
-            self.assertRegex(text, r"\ntasks +runs +time +awaited +task of asyncio\n +1 +2 .* job\n")
+            self.assertRegex(text, r"\ntasks +runs +time +awaited +task of asyncio\n(?:.+\n)*? +1 +2 .* job\n")
 
 
 def busy(seconds):
