@@ -195,7 +195,7 @@ def developing(chroot: Chroot, packages: Packages) -> str:
 #include <Python.h>
 #include <cpython/framehook.h>
 static PyModuleDef own = {PyModuleDef_HEAD_INIT, .m_name = "own"};
-PyMODINIT_FUNC PyInit_own(void) { PyUnstable_FrameHookFunction none = NULL; (void)none; return PyModule_Create(&own); }
+PyMODINIT_FUNC PyInit_own(void) { PyUnstable_FrameHookEntryFunction none = NULL; (void)none; return PyModule_Create(&own); }
 """)
     (place / "Cargo.toml").write_text('[package]\nname = "own_rust"\nversion = "0.1.0"\nedition = "2021"\n'
                                       '[lib]\ncrate-type = ["cdylib"]\n[dependencies]\nframehook = "0.2"\n'
