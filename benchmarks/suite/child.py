@@ -167,9 +167,12 @@ FRAMES = {function.__name__.replace("_", " "): function for function in (
     generator_next, yield_from, generator_dropped, coroutine_await, async_generator)}
 
 
-def frames(iterations, rounds):
-    import workloads
-    workloads.print_times(int(iterations), int(rounds), FRAMES)
+def times_of(functions):
+    """What a group of the command line runs."""
+    def run(iterations, rounds):
+        import workloads
+        workloads.print_times(int(iterations), int(rounds), functions)
+    return run
 
 
 # --- Long integers. ------------------------------------------------------------------------------------------------
@@ -195,11 +198,6 @@ INTEGERS = {
 }
 
 
-def integers(iterations, rounds):
-    import workloads
-    workloads.print_times(int(iterations), int(rounds), INTEGERS)
-
-
 # --- Texts: regular expressions, and pieces. ------------------------------------------------------------------------
 
 DNA = "".join(random.Random(1).choices("acgt", k=2_000))
@@ -216,11 +214,6 @@ TEXTS = {
     "groups": found(r'(?m)^(\S+) (\S+) (\S+) \[([^]]+)\] "(\S+) (\S+)\s*(\S*)" (\d{3}) (\d+)', LINES),
     "split": repeated(LINES.split, " ", times=1), "replace": repeated(LINES.replace, "1", "&amp;", times=1),
 }
-
-
-def texts(iterations, rounds):
-    import workloads
-    workloads.print_times(int(iterations), int(rounds), TEXTS)
 
 
 # --- Deep recursion and its memory. --------------------------------------------------------------------------------
@@ -350,5 +343,5 @@ def peak(what):
 
 
 if __name__ == "__main__":
-    {"frames": frames, "integers": integers, "texts": texts, "recursion": recursion, "descents": descents, "threads": threads, "scaling": scaling,
-     "memory": peak}[sys.argv[1]](*sys.argv[2:])
+    {"frames": times_of(FRAMES), "integers": times_of(INTEGERS), "texts": times_of(TEXTS), "recursion": recursion,
+     "descents": descents, "threads": threads, "scaling": scaling, "memory": peak}[sys.argv[1]](*sys.argv[2:])
