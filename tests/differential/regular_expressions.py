@@ -66,7 +66,9 @@ def text(choose: random.Random, width: int, letters: str) -> str:
 
 def part_of_a_group(choose: random.Random) -> str:
     """A lazy repetition before the end of a group, with a condition on that group: it sees what an attempt that failed has left of the group."""
-    one = lambda: "".join(choose.choices("ab1", k=choose.randint(1, 3)))  # noqa: E731
+    def one() -> str:
+        return "".join(choose.choices("ab1", k=choose.randint(1, 3)))
+
     middle = choose.choice(("b?", "b*", "(?:b|1)?", "(?:(b)|a)*", "(?:a|(b))*?", "(?:a(b)a|a(b)1|)", "(?<=(a))"))
     condition = choose.choice((f"(?(1){one()}|{one()})", f"(?(2){one()}|{one()})", one()))
     lazy = choose.choice(("1*?", ".*?", "[ab]??", "a{0,2}?", "[^b]+?"))
