@@ -1,7 +1,7 @@
-"""What the measured interpreters run for the suite, beside the call benchmarks: frames, recursion, threads, memory.
+"""What the measured interpreters run for the suite, beside the call benchmarks: frames, recursion, threads.
 
     python child.py frames|integers|texts ITERATIONS ROUNDS
-    python child.py recursion | descents | threads | memory WHAT | scaling EXTENSIONS
+    python child.py recursion | descents | threads | scaling EXTENSIONS
 
 Prints lines: a name, then a figure: ns, but bytes where the name says so.
 """
@@ -221,15 +221,6 @@ TEXTS = {
 RECURSION = 100_000
 
 
-def memory(key):
-    """Bytes, from what the kernel says of this process: VmRSS is now, VmHWM the most there ever was."""
-    with open("/proc/self/status", encoding="ascii") as file:
-        for line in file:
-            if line.startswith(key + ":"):
-                return int(line.split()[1]) * 1024
-    raise LookupError(key)
-
-
 def down(n):
     if n:
         down(n - 1)
@@ -237,6 +228,8 @@ def down(n):
 
 def recursion():
     from time import perf_counter_ns
+
+    from suite.memory_programs import memory
     sys.setrecursionlimit(RECURSION + 1000)
     before = memory("VmRSS")
     for name in ("first time", "again"):
@@ -315,33 +308,6 @@ def scaling(extensions):
             print(f"{name}, {count} thread{'s' * (count > 1)}", best)
 
 
-# --- Peak memory. --------------------------------------------------------------------------------------------------
-
-def peak(what):
-    if what == "imports":
-        import asyncio, email.message, http.client, json, logging, typing, unittest, urllib.request, xml.dom     # noqa
-    elif what == "calls":
-        from workloads import BENCHMARKS
-        for run in BENCHMARKS.values():
-            run(20)
-    elif what == "200 threads":
-        import threading
-        barrier = threading.Barrier(201)
-        workers = [threading.Thread(target=barrier.wait) for _ in range(200)]
-        for worker in workers:
-            worker.start()
-        barrier.wait()
-        for worker in workers:
-            worker.join()
-    elif what == "10,000 generators":
-        generators = [delegate(0) for _ in range(10_000)]
-        for generator in generators:
-            next(generator)
-    elif what != "start":
-        raise SystemExit(f"what is {what}?")
-    print("bytes,", what, memory("VmHWM"))
-
-
 if __name__ == "__main__":
     {"frames": times_of(FRAMES), "integers": times_of(INTEGERS), "texts": times_of(TEXTS), "recursion": recursion,
-     "descents": descents, "threads": threads, "scaling": scaling, "memory": peak}[sys.argv[1]](*sys.argv[2:])
+     "descents": descents, "threads": threads, "scaling": scaling}[sys.argv[1]](*sys.argv[2:])

@@ -22,7 +22,8 @@ PLAIN_GROUPS = (
     ("texts/", "Texts", "What findall() of a regular expression finds, and the pieces of a text."),
     ("code extra/", "Values on code objects", "PyUnstable_Code_GetExtra, from a loop in C."),
     ("start/", "Start-up", "Of a process, from its start to its end; CPU time, where both ran at the same time."),
-    ("memory/", "Peak memory", "Resident, at most, as the kernel counts."),
+    ("memory/", "Memory", "The most that was resident, as the kernel counts, and what of it is of no file at the end."
+                          " How much is mapped of the interpreter's file depends on what the kernel has of it already."),
     ("recursion/", "Deep recursion", "100,000 calls deep and back: time per call, then the memory that it took, and what"
                                      " of it was still resident after the return, and after a collection."),
     ("descents/", "Recursions, again and again", "Down so many levels and up again, and again: time per level. Most recursions"

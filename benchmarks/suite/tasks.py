@@ -18,6 +18,7 @@ import evaluator
 import hooks
 import measuring
 from measuring import QUIET, ChildFailed, Pythons, parse_times, run, time_process
+from suite import memory_programs
 from suite.results import Sample, sample
 
 T = TypeVar("T")
@@ -26,7 +27,6 @@ CHILD = os.path.join(measuring.ROOT, "benchmarks", "suite", "child.py")
 CPU_CLOCK = os.path.join(os.path.dirname(__file__), "cpu_clock.py")
 TIMEOUT = 300       # s: no task takes a tenth of it
 NANOSECOND = 1e-9
-MEMORY = ("start", "imports", "calls", "200 threads", "10,000 generators")
 STARTS = {"python -S -c pass": ("-S", "-c", "pass"), "python -c pass": ("-c", "pass"),
           "import asyncio": ("-c", "import asyncio"), "import typing": ("-c", "import typing")}
 
@@ -98,10 +98,10 @@ def make_tasks(pythons: Pythons, base: str, extensions: Pythons, sizes: Sizes, t
     def add_child(group: str, *arguments: object) -> None:
         add(group, lambda python, round: of_lines(group, child(python, CHILD, *arguments), rounds, clock))
 
-    def add_alone(group: str, *arguments: str, **options: Any) -> None:
+    def add_alone(name: str, *command: str, **options: Any) -> None:
         """In turns, on the wall."""
-        add(" ".join((group, *arguments[1:])),
-            lambda python, round: of_lines(group, child(python, CHILD, *arguments, starter=())), together=False, **options)
+        group = name.partition("/")[0]
+        add(name, lambda python, round: of_lines(group, child(python, *command, starter=())), together=False, **options)
 
     def times_of(prefix: str, python: str, *command: str) -> Callable[[], list[Sample]]:
         return lambda: of_lines(prefix, child(python, *command, iterations, rounds), rounds, clock)
@@ -148,9 +148,9 @@ def make_tasks(pythons: Pythons, base: str, extensions: Pythons, sizes: Sizes, t
 
     add_child("recursion", "recursion")
     add_child("descents", "descents")
-    add_alone("threads", "threads", pinned=False)
-    for what in MEMORY:
-        add_alone("memory", "memory", what)
+    add_alone("threads", CHILD, "threads", pinned=False)
+    for what in memory_programs.PROGRAMS:
+        add_alone(f"memory/{what}", memory_programs.__file__, what)
 
     def start_times(python: str, round: int) -> list[Sample]:
         found = []
