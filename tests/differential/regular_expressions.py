@@ -79,6 +79,17 @@ def part_of_a_group(choose: random.Random) -> str:
     return choose.choice(("", "", "abab", "aab", "aaa", "abaab")) + source
 
 
+def begins_with_a_set(choose: random.Random) -> str:
+    """A set first, in groups and repetitions: where it is not tried at each character, a search goes to the next one that is in the set."""
+    source = choose.choice(SETS) + choose.choice(("", "", literal(choose), "\\b", "(?<=(.))", "(?=(.))"))
+    endless = choose.choice(("", "", "+", "+?", "++", "{2,}", "{0,}"))
+    source = choose.choice(("({})", "(?:{})", "(?>{})")).format(source) + endless
+    for _ in range(2):
+        repeats = ("", "?") if endless else ("", "{1,2}", "{1,3}?", "{2}+", "{0,2}")
+        source = choose.choice(("({0})", "({0})", "(?:{0})", "(?>{0})", "({0}|b)", "(?:1{0}|{0})")).format(source) + choose.choice(repeats)
+    return source + choose.choice(("", literal(choose), "(?(1)a|b)", "\\1", "$"))
+
+
 def shown(found: "re.Match[str] | None") -> object:
     return found and (found.span(), found.regs, found.lastindex, found.lastgroup)
 
@@ -103,8 +114,11 @@ def main() -> None:
         while len(re.findall(r"[*+]|,}", source)) > MOST_ENDLESS:
             source = alternatives(choose, 2)
         letters = LETTERS
-        if choose.random() < 0.5:
+        kind = choose.random()
+        if kind < 0.5:
             source, letters = part_of_a_group(choose), "aaabb1"
+        elif kind < 0.7:
+            source = begins_with_a_set(choose)
         groups = len(re.findall(r"(?<!\\)\((?!\?)", source))
         if groups and choose.random() < 0.2:
             source += f"\\{choose.randint(1, groups)}"
