@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -50,8 +51,11 @@ def built_in(facts: dict) -> frozenset[str]:
 
 
 def training(facts: dict) -> str:
-    """What a profile is made of. Debian's series continues after a test that failed, and reports nothing here."""
-    return TRAINING if facts.get("series") == "debian" else TRAINING + TRAINING_MAY_FAIL
+    """What a profile is made of, as make runs it after the interpreter. Debian's series continues after a test that failed, and reports
+    nothing here."""
+    tests = TRAINING if facts.get("series") == "debian" else TRAINING + TRAINING_MAY_FAIL
+    programs = shlex.quote(str(places.ROOT / "packaging" / "profile" / "programs.py")).replace("$", "$$")
+    return f"{tests} && $(LLVM_PROF_FILE) $(RUNSHARED) ./$(BUILDPYTHON) -E {programs}"
 
 
 def check_profile(flags: list[str], compiler: toolchain.Compiler, variables: dict[str, str]) -> None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The profiles that packages and binaries are optimized by, in packaging/profile: for each major version of LLVM, one of each base.
 
-  profile.py         make them anew: builds the last commit with counters in build/profile, and trains it with CPython's tests
+  profile.py         make them anew: builds the last commit with counters in build/profile, and trains it with CPython's tests and programs.py
   profile.py --base 3.13.15   one of them
   profile.py --check fail where a profile is of other patches than these
 

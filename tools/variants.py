@@ -58,7 +58,8 @@ BUILT_IN = frozenset((
 ))
 # What Debian's interpreter has built in besides: its library has no files of them.
 DEBIAN_BUILT_IN = frozenset(("_blake2", "_md5", "_sha1", "_sha2", "_sha3", "binascii", "pyexpat", "zlib"))
-# The profile comes from nearly all of CPython's tests, as Debian's does, instead of the 43 files that `--pgo` picks.
+# The profile comes from nearly all of CPython's tests, as Debian's does, instead of the 43 files that `--pgo` picks, and from the programs
+# of packaging/profile: tests run much of the interpreter once, and programs run little of it often.
 # Left out: tests of what is around the interpreter, tests that fail with other libraries or take long.
 TRAINING_WITHOUT = (
     "test_asyncio", "test_c_locale_coercion", "test_cext", "test_cmd_line_script", "test_concurrent_futures",
