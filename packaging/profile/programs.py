@@ -269,7 +269,7 @@ def knapsack():
             if taken > best[room]:
                 best[room] = taken
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def ways(room, kinds):
         return 1 if room == 0 else 0 if room < 0 or kinds == 0 else ways(room - weights[kinds - 1], kinds) + ways(room, kinds - 1)
     return best[-1], ways(300, len(weights))
@@ -345,7 +345,8 @@ def words():
         by_length[len(word)].append(f"{word:>10}: {count:4d} {count / len(text):.2%}")
     lines = ["\t".join(part.strip().title() for part in line.partition(":")[::2]) for lines in by_length.values() for line in lines]
     joined = "\n".join(sorted(lines, key=str.lower, reverse=True))
-    return textwrap.wrap(text[:1_500], 60), joined.replace("\t", " ").translate(str.maketrans("aeiou", "*****")), "%s %d %r" % (text[:9], 3, joined[:4])
+    masked = joined.replace("\t", " ").translate(str.maketrans("aeiou", "*****"))
+    return textwrap.wrap(text[:1_500], 60), masked, "%s %d %r" % (text[:9], 3, joined[:4])      # noqa: UP031
 
 
 def pages():
@@ -540,7 +541,7 @@ def sources():
 def pipeline():
     def source():
         for number in range(4_000):
-            yield number
+            yield number * 2
 
     def wanted(values):
         return (value for value in values if value % 3)
