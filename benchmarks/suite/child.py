@@ -6,6 +6,7 @@
 Prints lines: a name, then a figure: ns, but bytes where the name says so.
 """
 
+import json
 import operator
 import os
 import random
@@ -211,7 +212,9 @@ def found(pattern, text):
 TEXTS = {
     "a character": found('"', LINES), "a character of a set": found("[^0-9A-F]", "0123456789ABCDEF" * 100), "alternatives": found("agggtaaa|tttaccct", DNA),
     "lazy": found('"(.*?)"', LINES), "lines": found(".+", LINES), "words": found(r"\b[a-zA-Z]\w*\d+\b", LINES),
+    "a group": found("([a-z][a-z0-9]*,)+", "-" * 500 + "a5,b7,c9," + "-" * 500),
     "groups": found(r'(?m)^(\S+) (\S+) (\S+) \[([^]]+)\] "(\S+) (\S+)\s*(\S*)" (\d{3}) (\d+)', LINES),
+    "JSON": repeated(json.loads, json.dumps(LINES.splitlines()), times=1),
     "split": repeated(LINES.split, " ", times=1), "replace": repeated(LINES.replace, "1", "&amp;", times=1),
 }
 

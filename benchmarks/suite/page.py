@@ -19,7 +19,7 @@ PYPERFORMANCE = "pyperformance/"
 PLAIN_GROUPS = (
     ("frames/", "Frames: objects, locals, tracebacks, generators, coroutines", ""),
     ("integers/", "Long integers", "Of 60 digits in base 2**30, and of 1,000."),
-    ("texts/", "Texts", "What findall() of a regular expression finds, and the pieces of a text."),
+    ("texts/", "Texts", "What findall() of a regular expression finds, JSON, and the pieces of a text."),
     ("code extra/", "Values on code objects", "PyUnstable_Code_GetExtra, from a loop in C."),
     ("start/", "Start-up", "Of a process, from its start to its end; CPU time, where both ran at the same time."),
     ("memory/", "Memory", "The most that was resident, as the kernel counts, and what of it is of no file at the end."
