@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 from pathlib import Path
 
@@ -50,12 +49,12 @@ def built_in(facts: dict) -> frozenset[str]:
     return BUILT_IN | DEBIAN_BUILT_IN if facts.get("series") == "debian" else BUILT_IN
 
 
-def training(facts: dict) -> str:
-    """What a profile is made of, as make runs it after the interpreter. Debian's series continues after a test that failed, and reports
-    nothing here."""
+def training(facts: dict, variant: str) -> str:
+    """What a profile is made of: arguments of the interpreter, in its build directory. Debian's series continues after a test that failed, and
+    reports nothing here; it takes no commands of the shell."""
+    programs = seen_from(places.BUILD / variant, places.ROOT / "packaging" / "profile" / "programs.py")
     tests = TRAINING if facts.get("series") == "debian" else TRAINING + TRAINING_MAY_FAIL
-    programs = shlex.quote(str(places.ROOT / "packaging" / "profile" / "programs.py")).replace("$", "$$")
-    return f"{tests} && $(LLVM_PROF_FILE) $(RUNSHARED) ./$(BUILDPYTHON) -E {programs}"
+    return f"{programs} {tests}"
 
 
 def check_profile(flags: list[str], compiler: toolchain.Compiler, variables: dict[str, str]) -> None:
@@ -106,7 +105,7 @@ def configure_command(variant: str, chosen: Choices, facts: dict) -> list[str]:
         if tools and words:
             variables[variable] = " ".join([*variables.get(variable, "").split(), *words])
     if profile_guided(flags) and "PROFILE_TASK" not in variables:
-        tools.append(f"PROFILE_TASK={training(facts)}")
+        tools.append(f"PROFILE_TASK={training(facts, variant)}")
     command = [str(seen_from(places.BUILD / variant, places.ROOT / facts["source"]) / "configure"), *flags,
                *(f"{name}={value}" for name, value in variables.items()), *tools]
     if not without_rust(flags):

@@ -1,6 +1,6 @@
 """Programs that an interpreter is trained with, beside CPython's tests: tests run much once, programs run little often.
 
-    python programs.py [REPETITIONS]
+    python programs.py [ARGUMENT...]        and the interpreter with these arguments afterwards
 
 None is a program of pyperformance, so that its benchmarks show what other programs gain. They take the standard library alone, write
 no files, and each takes about half a second.
@@ -39,6 +39,7 @@ import shlex
 import statistics
 import string
 import struct
+import subprocess
 import sys
 import textwrap
 import threading
@@ -757,12 +758,12 @@ PROGRAMS = {
 }
 
 
-def main() -> None:
-    repetitions = float(sys.argv[1]) if len(sys.argv) > 1 else 1
+def main() -> int:
     for program, times in PROGRAMS.items():
-        for _ in range(max(1, round(times * repetitions))):
+        for _ in range(times):
             program()
+    return subprocess.call([sys.executable, "-E", *sys.argv[1:]]) if sys.argv[1:] else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

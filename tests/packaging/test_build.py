@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -10,6 +11,15 @@ from pathlib import Path
 from building import Case
 from tools import build, configuring, errors, making, places, progress, toolchain, variants
 
+PROFILES = Path(__file__).resolve().parents[2] / "packaging" / "profile"
+# programs.py with one short program in place of its own.
+ONE_PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import programs
+programs.PROGRAMS = {lambda: print("program", flush=True): 1}
+sys.exit(programs.main())
+"""
 # Tests have another in its place.
 REAL_FIND_COMPILER = toolchain.find_compiler
 
@@ -137,12 +147,19 @@ class Command(Case):
         self.assertEqual(self.words_of("PROFILE_TASK", self.called("pgo")), ["-m", "test.regrtest", "test_re"])
 
     def test_a_failed_test_does_not_end_the_training_and_a_crash_does(self):
-        shell = configuring.training(self.facts).replace("$$", "$").replace("$(LLVM_PROF_FILE) $(RUNSHARED) ./$(BUILDPYTHON)", "echo")
+        shell = configuring.training(self.facts, "pgo").replace("$$", "$")
         for status, expected in ((0, 0), (2, 0), (1, 1), (139, 1)):
-            run = subprocess.run(["sh", "-c", f"python() {{ return {status}; }}; python {shell}"], capture_output=True, text=True)
+            run = subprocess.run(["sh", "-c", f"python() {{ return {status}; }}; python {shell}"])
             self.assertEqual(run.returncode, expected, status)
-            # The programs run after the tests.
-            self.assertEqual(run.stdout.endswith("packaging/profile/programs.py\n"), expected == 0)
+
+    def test_the_programs_of_the_training_run_before_the_tests_and_end_as_these_do(self):
+        programs, *tests = configuring.training({"series": "debian"}, "pgo").split()
+        self.assertEqual((places.BUILD / "pgo" / programs).resolve(), places.ROOT.resolve() / "packaging" / "profile" / "programs.py")
+        self.assertEqual(tests[:2], ["-m", "test"])
+        for status in (0, 2):
+            run = subprocess.run([sys.executable, "-c", ONE_PROGRAM, PROFILES, "-c", f"print('tests'); raise SystemExit({status})"],
+                                 capture_output=True, text=True)
+            self.assertEqual((run.returncode, run.stdout, run.stderr), (status, "program\ntests\n", ""))
 
     def test_debians_series_has_debians_modules_built_in_and_sees_to_failed_tests_itself(self):
         self.facts = {**self.facts, "series": "debian"}
