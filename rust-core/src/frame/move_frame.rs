@@ -35,6 +35,7 @@ pub unsafe extern "C" fn _PyRust_MoveFrame(
         target.cast::<u8>().copy_from_nonoverlapping(source.cast::<u8>(), first);
         (*target).frame_obj = (*source).frame_obj;
         (*target).return_offset = (*source).return_offset;
+        (*target).owner = (*source).owner;
         // It lives on without the frame that called it.
         (*target).previous = null_mut();
     }
