@@ -4,7 +4,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from test_abi import FERRULE, STOCK
+from test_abi import FERRULE, STOCK, output
 
 PROGRAM = Path(__file__).resolve().parent / "regular_expressions.py"
 SEED, COUNT = 1, 5_000
@@ -25,13 +25,8 @@ print(calls > 1)
 
 
 class RegularExpressions(unittest.TestCase):
-    def lines(self, python):
-        done = subprocess.run([python, PROGRAM, str(SEED), str(COUNT)], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout.splitlines()
-
     def test_random_expressions_find_what_they_find_on_stock(self):
-        stock, ferrule = self.lines(STOCK), self.lines(FERRULE)
+        stock, ferrule = (output(python, PROGRAM, SEED, COUNT).splitlines() for python in (STOCK, FERRULE))
         found = sum("((" in line for line in stock)
         self.assertGreater(found, COUNT)
         self.assertEqual(ferrule, stock)
