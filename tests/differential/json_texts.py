@@ -41,7 +41,7 @@ def outcome(function, *arguments):
     try:
         return ascii(function(*arguments))
     except ValueError as error:
-        return f"{type(error).__name__}: {error!a}"
+        return ascii(error)
 
 
 def main() -> None:
