@@ -736,7 +736,7 @@ struct _PyInterpreterFrame *_PyRust_BeginCall(PyThreadState *tstate,
                                               PyFunctionObject *func,
                                               PyObject *self_or_null,
                                               PyObject *const *arguments,
-                                              int count);
+                                              ptrdiff_t count);
 
 /*
  `_PyFrame_ClearLocals`: gives up what the slots hold, from the first to the last, and then the

@@ -36,10 +36,12 @@ pub fn room_in(chunk_bytes: usize) -> usize {
 }
 
 /// Whether a frame of so many bytes fits at `top`, with something left before `limit`. NULL has no
-/// room, which needs no test of its own: NULL minus NULL is 0.
+/// room, which needs no test of its own: no frame ends before NULL. The sum does not overflow, as
+/// neither an address nor a number of bytes is above `isize::MAX`; and it is the next frame's place,
+/// which a push computes anyway.
 #[inline(always)]
 pub fn fits_between(bytes: usize, top: usize, limit: usize) -> bool {
-    (bytes as isize) < limit as isize - top as isize
+    top.wrapping_add(bytes) < limit
 }
 
 /// Whether a frame of so many bytes fits an empty chunk with so much room.

@@ -131,7 +131,7 @@ pub unsafe extern "C" fn _PyRust_BeginCall(
     func: *mut PyFunctionObject,
     self_or_null: *mut PyObject,
     arguments: *const *mut PyObject,
-    count: c_int,
+    count: isize,
 ) -> *mut _PyInterpreterFrame {
     // SAFETY: the caller says that `func` is alive; it owns a code object, whose frame size is between 0
     // and `INT_MAX / 8`. The caller also says that the data stack is the calling thread's own.
@@ -153,8 +153,10 @@ pub unsafe extern "C" fn _PyRust_BeginCall(
         first.cast::<*mut PyObject>().write_volatile(self_or_null);
         let slot = first.add(usize::from(has_self));
         move_slots(arguments.cast(), slot, count as usize);
-        let empty = (*code).co_nlocalsplus - (count + c_int::from(has_self));
-        write_empty(slot.add(count as usize), empty as usize);
+        // That many, as the caller says, counted by whoever made the code object.
+        let taken = (*code).co_argcount;
+        let empty = (*code).co_nlocalsplus - taken;
+        write_empty(first.add(taken as usize), empty as usize);
     }
     frame
 }

@@ -59,13 +59,17 @@ pub unsafe fn decref_within<T>(object: *mut PyObject, enter: impl FnOnce() -> T)
     // The upper half is zero, but for some immortal objects: extensions that were compiled before there
     // were such objects count in all 64 bits, and so may carry into it. That keeps the object from being
     // freed here.
+    //
+    // One less is negative for each immortal count but the one of 2^31, which only 2^31 references
+    // lead to: one fewer is what there are then. So one subtraction tells immortal, last and others.
     // SAFETY: *count under the GIL*. Both halves of the union are plain integers.
     let is_last = unsafe {
-        if ((*halves)[LOW_HALF] as i32) < 0 {
+        let left = (*halves)[LOW_HALF].wrapping_sub(1);
+        if (left as i32) < 0 {
             return;
         }
-        (*halves)[LOW_HALF] = (*halves)[LOW_HALF].wrapping_sub(1);
-        (*halves)[LOW_HALF] == 0 && (*halves)[1 - LOW_HALF] == 0
+        (*halves)[LOW_HALF] = left;
+        left == 0 && (*halves)[1 - LOW_HALF] == 0
     };
     if is_last {
         let _within = enter();

@@ -76,9 +76,11 @@ fn a_call_begins_with_its_arguments_and_ends_without_them() {
             let (receiver, arguments) = given.split_at(usize::from(has_self));
             let receiver = receiver.first().copied().unwrap_or(null_mut());
             let code = new_code(locals, 2);
+            // SAFETY: made just now, and nothing else has it.
+            unsafe { (*code).co_argcount = given.len() as c_int };
             let callee = function(code, &[]);
             let before = chunk();
-            let (first, length) = (arguments.as_ptr(), arguments.len() as c_int);
+            let (first, length) = (arguments.as_ptr(), arguments.len() as isize);
             // SAFETY: the thread's own data stack, a live function, and as many arguments.
             let (has_space, frame) = unsafe {
                 let has_space = _PyThreadState_HasStackSpace(tstate, (*code).co_framesize);
