@@ -32,7 +32,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 # Lines of at most 79 columns, with the braces that PEP 7 requires, and no macro where an insertion does: of longer lines
 # the same patches had 700, with 170 for what compilers from outside need, 50 for long integers, 155 for regular expressions and stores, 35 for JSON.
-BUDGET = 1288
+BUDGET = 1291
 # What the series includes and C compiles, written by hand: it counts as though it were in a patch.
 HEADERS = sorted(set((ROOT / "rust-core" / "include").glob("*.h")) - {ROOT / "rust-core" / "include" / "ferrule_core.h"})
 
