@@ -7,7 +7,8 @@
 //! # Invariants
 //! - *Count under the GIL*: the caller passes a live object, and is attached. No other thread of the
 //!   interpreter accesses the count then. Interpreters share immortal objects alone, each with a GIL of
-//!   its own. Their counts are read here and never written, and no Rust reference to a count is made.
+//!   its own. Their counts are read here and not written (nobody sets them to 2^31, where `decref` would),
+//!   and no Rust reference to a count is made.
 
 use crate::cpython::{_Py_Dealloc, PyObject};
 
@@ -60,8 +61,9 @@ pub unsafe fn decref_within<T>(object: *mut PyObject, enter: impl FnOnce() -> T)
     // were such objects count in all 64 bits, and so may carry into it. That keeps the object from being
     // freed here.
     //
-    // One less is negative for each immortal count but the one of 2^31, which only 2^31 references
-    // lead to: one fewer is what there are then. So one subtraction tells immortal, last and others.
+    // One less is negative for each immortal count but 2^31, and for a lower half of zero, beside which
+    // an upper half is set: so one subtraction tells immortal, last and others. CPython never sets a
+    // count to 2^31. An object that 2^31 references have led to it has one fewer now, which is right.
     // SAFETY: *count under the GIL*. Both halves of the union are plain integers.
     let is_last = unsafe {
         let left = (*halves)[LOW_HALF].wrapping_sub(1);
