@@ -22,7 +22,7 @@ BATCHES: list[list[Change]] = [
     [
         (SIZES, "slots.checked_add(HEADROOM_SLOTS)?", "slots.checked_add(0)?", ["a_new_chunk_takes_the_frame"]),
         (SIZES, "bytes.saturating_mul(2)", "bytes.saturating_mul(1)", ["a_new_chunk_is_twice_the_one_below"]),
-        (SIZES, "(bytes as isize) < limit as isize", "(bytes as isize) <= limit as isize",
+        (SIZES, "top.wrapping_add(bytes) < limit", "top.wrapping_add(bytes) <= limit",
          ["what_fits_ends_before_the_limit", "nothing_fits_where_there_is_no_chunk"]),
         (SIZES, "    bytes < room", "    bytes <= room", ["what_fits_the_room_ends_before_the_limit"]),
         (SIZES, "(top - first) / SLOT_BYTES", "(top - first) / (2 * SLOT_BYTES)", ["a_top_is_found_again"]),
@@ -42,7 +42,7 @@ BATCHES: list[list[Change]] = [
         (SIZES, "needed.max(wanted).checked_next_power_of_two()", "needed.max(wanted).checked_mul(2)?.checked_next_power_of_two()",
          ["a_new_chunk_is_no_larger_than_it_must_be"]),
         (SIZES, "chunk_bytes - CHUNK_DATA", "chunk_bytes - SLOT_BYTES", ["what_fits_the_room_ends_before_the_limit"]),
-        (SIZES, "limit as isize - top as isize", "limit as isize / 2 - top as isize / 2", ["two_frames_that_were_admitted_fit"]),
+        (SIZES, "top.wrapping_add(bytes)", "top.wrapping_add(2 * bytes)", ["two_frames_that_were_admitted_fit"]),
         (TABLE, "while limit(capacity) < count", "while limit(capacity) + 1 < count", ["a_table_takes_its_keys_and_is_no_larger"]),
         (TABLE, "index.wrapping_mul(WORDS_PER_ENTRY) & mask", "index & mask", ["the_first_look_is_at_an_entry"]),
         (REGISTRY, "slot - size, size)", "slot - size / 2, size)", ["each_slot_has_a_place_of_its_own"]),

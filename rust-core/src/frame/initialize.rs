@@ -153,7 +153,7 @@ pub unsafe extern "C" fn _PyRust_BeginCall(
         first.cast::<*mut PyObject>().write_volatile(self_or_null);
         let slot = first.add(usize::from(has_self));
         move_slots(arguments.cast(), slot, count as usize);
-        // That many, as the caller says, counted by whoever made the code object.
+        // As many arguments as the caller passes. The code object has their number in one word.
         let taken = (*code).co_argcount;
         let empty = (*code).co_nlocalsplus - taken;
         write_empty(first.add(taken as usize), empty as usize);
