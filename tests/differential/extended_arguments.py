@@ -1,4 +1,4 @@
-"""Instructions whose argument has 32 bits, as no compiler writes them: a negative one, and one prefix more than there are bits."""
+"""Jumps whose argument is negative in 32 bits, as no compiler writes them: to the instruction in front that returns a constant."""
 
 import opcode
 import sys
@@ -6,19 +6,16 @@ import sys
 OPS = opcode.opmap
 
 
-def extended(name, argument, prefixes=3):
-    """The instruction, after so many EXTENDED_ARG."""
-    parts = [argument >> 8 * place & 0xff for place in range(prefixes, -1, -1)]
-    return [unit for part in parts[:-1] for unit in (OPS["EXTENDED_ARG"], part)] + [OPS[name], parts[-1]]
+def extended(name, argument):
+    """The instruction, after three EXTENDED_ARG."""
+    *prefixes, last = argument.to_bytes(4, "big", signed=True)
+    return [unit for prefix in prefixes for unit in (OPS["EXTENDED_ARG"], prefix)] + [OPS[name], last]
 
 
-# Each ends at the instruction in front that returns a constant.
-HEAD = [OPS["RESUME"], 0, OPS["JUMP_FORWARD"], 2, OPS["LOAD_CONST"], 2, OPS["RETURN_VALUE"], 0]
+HEAD = [OPS["RESUME"], 0, OPS["JUMP_FORWARD"], 2, OPS["LOAD_CONST"], 1, OPS["RETURN_VALUE"], 0]
 PROGRAMS = {
     "a jump": HEAD + extended("JUMP_FORWARD", -6),
-    "a condition": HEAD[:3] + [2] + HEAD[4:] + [OPS["LOAD_CONST"], 3] + extended("POP_JUMP_IF_TRUE", -8) + [0, 0],
-    "a constant": [OPS["RESUME"], 0, *extended("LOAD_CONST", 1, prefixes=4), OPS["RETURN_VALUE"], 0],
-    "bits that are lost": [OPS["RESUME"], 0, *extended("LOAD_CONST", 1 << 32 | 1, prefixes=4), OPS["RETURN_VALUE"], 0],
+    "a condition": HEAD + [OPS["LOAD_CONST"], 2] + extended("POP_JUMP_IF_TRUE", -8) + [0, 0],
 }
 
 
@@ -32,7 +29,7 @@ def trace(frame, event, argument):
 
 
 for name, units in PROGRAMS.items():
-    code = program.__code__.replace(co_consts=(1, 2, 33, True), co_stacksize=4, co_code=bytes(units))
+    code = program.__code__.replace(co_consts=(None, 33, True), co_stacksize=4, co_code=bytes(units))
     for tracer in (None, trace):
         sys.settrace(tracer)
         result = eval(code)
