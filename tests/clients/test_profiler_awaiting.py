@@ -91,6 +91,7 @@ class Awaited(ProfilerTestCase):
             await asyncio.sleep(NAP)
             profile.start()
             late = asyncio.create_task(outer(10), name="late")
+            await asyncio.sleep(0)      # until it awaits: on a busy machine that may be after a time that began before
             await asyncio.sleep(NAP / 4)
             before = profile.result
             await asyncio.sleep(NAP / 4)
