@@ -7,8 +7,8 @@
 //! # Invariants
 //! - *Count under the GIL*: the caller passes a live object, and is attached. No other thread of the
 //!   interpreter accesses the count then. Interpreters share immortal objects alone, each with a GIL of
-//!   its own. Their counts are read here and not written (nobody sets them to 2^31, where `decref` would),
-//!   and no Rust reference to a count is made.
+//!   its own. Their counts are read here and not written: `decref` skips each count that marks an
+//!   immortal object but 2^31, to which CPython sets none. No Rust reference to a count is made.
 
 use crate::cpython::{_Py_Dealloc, PyObject};
 
